@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * backend.h - the table a transport fills in, and the transfer it is handed.
+ *
+ * A new backend starts as a copy of engine/null.c. Threads: "control" is the
+ * engine's control thread and may block; "poller" is a busy-polling thread and
+ * must not block, allocate, log or make a syscall on the path.
+ */
+#ifndef TENT_ENGINE_BACKEND_H
+#define TENT_ENGINE_BACKEND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <tent/ring.h>
+
+#include "engine/mem.h"
+
+struct ring_state;
+struct batch_state;
+struct backend;
+struct backend_queue;
+struct backend_instance;
+
+/* One accepted request. The poller's until post() answers POST_PENDING, then the
+ * backend's until poll() or cancel() hands it back. */
+struct transfer {
+	struct transfer *next;		/* in the list of whoever owns it */
+	struct ring_state *ring;
+	struct batch_state *batch;	/* when its end is not a completion of its own */
+	struct backend_queue *queue;	/* chosen by plan */
+	/* what to move; local is the caller's side */
+	struct region *local, *remote;
+	uint64_t local_addr;		/* address in local's owner */
+	uint64_t remote_addr;		/* address in remote's owner */
+	uint64_t length;		/* bytes */
+	uint64_t done;			/* bytes moved so far */
+	/* how it ended, written by whoever ends it */
+	int32_t error;			/* enum tent_error, 0 */
+	uint16_t rule;			/* enum tent_rule, 0 */
+	uint16_t flags;			/* TENT_CQE_F_* */
+	uint8_t status;			/* enum tent_task_state */
+	uint8_t transport;		/* enum tent_transport */
+	uint8_t rail;
+	uint8_t attempts;
+	/* what was asked */
+	uint8_t opcode;			/* enum tent_opcode */
+	uint8_t intent;			/* enum tent_intent, effective */
+	uint8_t priority;		/* enum tent_priority, effective, never UNSPEC */
+	uint8_t level;			/* where the scheduler holds it now, 0 first */
+	uint64_t user_data;
+	uint64_t deadline_ns;		/* CLOCK_MONOTONIC, 0: none */
+	uint32_t index;			/* in its batch */
+	/* stage times, see struct tent_completion */
+	uint32_t posted_ticks, device_ticks;
+	uint64_t seen_ticks;
+	uint64_t queued_ticks;		/* when it entered its level, for ageing */
+	void *backend_data;		/* the owning backend's */
+};
+
+static inline uint8_t *transfer_local(const struct transfer *t)
+{
+	return t->local->addr + (t->local_addr - t->local->base);
+}
+
+static inline uint8_t *transfer_remote(const struct transfer *t)
+{
+	return t->remote->addr + (t->remote_addr - t->remote->base);
+}
+
+/* Writes how a transfer ended. */
+static inline void transfer_end(struct transfer *t, enum tent_task_state status,
+				int32_t error, uint16_t rule)
+{
+	t->status = (uint8_t)status;
+	t->error = error;
+	t->rule = rule;
+}
+
+enum post_result {
+	POST_DONE,	/* ended; status, error and rule are set */
+	POST_MORE,	/* moved up to the budget; post it again in a later turn */
+	POST_PENDING,	/* the backend owns it now; poll() hands it back ended */
+	POST_BUSY	/* no room in the queue; untouched, post it again later */
+};
+
+struct backend_options {
+	const char *faults;	/* null: injected faults, see engine/null.c; else "" */
+	uint64_t stream_bytes;	/* copies of at least this many bytes stream */
+};
+
+struct backend {
+	const char *name;	/* "shm": the config key transports/<name>/enable */
+	uint8_t transport;	/* enum tent_transport it answers for */
+
+	/* Required. Control; may block. 0 or -errno. */
+	int (*open)(struct backend_instance **inst, const struct backend_options *o);
+	void (*close)(struct backend_instance *inst);
+
+	/* Required. Control; may block. One queue per poller. event_fd: write it (8
+	 * bytes) from a thread of your own when poll() has something to hand back. */
+	int (*queue_open)(struct backend_instance *inst, int event_fd,
+			  struct backend_queue **queue);
+	/* Control, once the poller has stopped and owns no transfer. */
+	void (*queue_close)(struct backend_queue *queue);
+
+	/* Required. Any thread; pure. Can it move between these two? */
+	bool (*reaches)(const struct backend_instance *inst,
+			const struct region *local, const struct region *remote);
+
+	/* Required. Poller. Moves at most budget bytes itself. */
+	enum post_result (*post)(struct backend_queue *queue, struct transfer *t,
+				 uint64_t budget);
+
+	/* Optional. Control; may block. Takes over copies of a client's private memory
+	 * through mem_fd (/proc/PID/mem, then the backend's to close). Without it
+	 * private memory is refused at registration. owner_close returns once no
+	 * worker touches the memory any more; regions of it are dropped before. */
+	int (*owner_open)(struct backend_instance *inst, int mem_fd,
+			  struct private_owner **owner);
+	void (*owner_close)(struct private_owner *owner);
+
+	/* Optional. Poller, every turn. A list (by next) of ended transfers. */
+	struct transfer *(*poll)(struct backend_queue *queue);
+
+	/* Optional, with poll. Poller. Ends a pending transfer with this rule. True:
+	 * it is ended and the poller's again. False: poll() will hand it back. */
+	bool (*cancel)(struct backend_queue *queue, struct transfer *t, uint16_t rule);
+};
+
+/* First member of every backend's own queue and instance struct. */
+struct backend_queue {
+	const struct backend *ops;
+	struct backend_instance *inst;
+};
+struct backend_instance {
+	const struct backend *ops;
+};
+
+extern const struct backend null_backend;
+
+#endif /* TENT_ENGINE_BACKEND_H */

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* config.h - every setting of an engine, its default, and where it was read. */
+#ifndef TENT_ENGINE_CONFIG_H
+#define TENT_ENGINE_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ENGINE_POLLERS_MAX 64
+
+struct engine_config {
+	/* engine */
+	bool caller_mode;		/* engine/mode = "thread" | "caller" */
+	bool adaptive;			/* engine/idle = "adaptive" | "busy" */
+	bool compat;			/* engine/validation = "strict" | "compat" */
+	uint32_t nr_pollers;		/* engine/pollers = 1 */
+	int cores[ENGINE_POLLERS_MAX];	/* engine/cores = [..]; -1: not pinned */
+	uint64_t spin_ns;		/* engine/spin_us = 50 */
+	uint64_t age_ns;		/* rdma/priority_promotion_timeout_us = 10000 */
+	uint64_t request_timeout_ns;	/* engine/request_timeout_ms = 10000 */
+	bool no_priorities;		/* engine/priorities = true */
+	int default_priority;		/* intent/default_priority = "medium" */
+	uint32_t turn_slots;		/* engine/turn_slots = 64 */
+	uint64_t turn_bytes;		/* engine/turn_bytes = 65536 */
+	/* limits per client */
+	uint32_t rings_max;		/* limits/rings_per_client = 64 */
+	uint32_t clients_max;		/* limits/clients = 1024 */
+	uint32_t clients_per_tenant_max; /* limits/clients_per_tenant = 256 */
+	uint64_t memory_max;		/* limits/allocated_bytes_per_client = 64 GiB */
+	uint32_t regions_max;		/* limits/regions_per_client = 65536 */
+	/* identity */
+	char host[64];			/* rpc_server_hostname = "127.0.0.1" */
+	uint16_t port;			/* rpc_server_port = 15000 */
+	char segment_name[64];		/* local_segment_name = "" */
+	/* transports */
+	bool shm_enable;		/* transports/shm/enable = true */
+	bool null_enable;		/* transports/null/enable = false: for tests and costs */
+	char null_faults[128];		/* transports/null/faults = "" */
+	uint64_t stream_bytes;		/* transports/shm/stream_bytes = 65536 */
+	/* daemon */
+	char socket_path[108];		/* daemon/socket = "/run/tent/tentd.sock" */
+	bool contain_sigbus;		/* set by tentd: survive clients that punch holes */
+};
+
+void engine_config_default(struct engine_config *c);
+
+/* Applies JSON text. 0, or TENT_ERR_CONFIG with one sentence that names the key
+ * (its JSON path), the value and what is allowed; *c is then unchanged. Keys of
+ * the existing engine that we do not implement are known by name: each adds one
+ * line to warnings (may be NULL). */
+int engine_config_apply_json(struct engine_config *c, const char *json,
+			     char *error, size_t error_size,
+			     char *warnings, size_t warnings_size);
+
+/* Applies one key ("transports/shm/enable") given as text, as tent_set_config. */
+int engine_config_apply_key(struct engine_config *c, const char *key,
+			    const char *value, char *error, size_t error_size,
+			    char *warnings, size_t warnings_size);
+
+/* Applies a JSON file; errors name the file. */
+int engine_config_apply_file(struct engine_config *c, const char *path,
+			     char *error, size_t error_size,
+			     char *warnings, size_t warnings_size);
+
+/* Applies MC_TENT_CONF (a path or inline JSON) and the MC_* variables. */
+int engine_config_apply_environment(struct engine_config *c,
+				    char *error, size_t error_size,
+				    char *warnings, size_t warnings_size);
+
+#endif /* TENT_ENGINE_CONFIG_H */

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * engine.h - an engine: one control thread, its pollers, its clients. The same
+ * code runs as a thread in a program, on the caller's own core, and in tentd.
+ */
+#ifndef TENT_ENGINE_ENGINE_H
+#define TENT_ENGINE_ENGINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/backend.h"
+#include "engine/config.h"
+
+struct engine;
+
+/*
+ * backends: NULL-terminated, in the order plan prefers them; those the config
+ * disables are not opened. 0, or a negative enum tent_error with a sentence in
+ * error (error_size bytes).
+ */
+int engine_create(struct engine **e, const struct engine_config *config,
+		  const struct backend *const *backends, char *error,
+		  size_t error_size);
+
+/* Ends every request with ENGINE_STOPPED, every client, every thread. */
+void engine_destroy(struct engine *e);
+
+/* A new client of this process itself: returns its end of a socketpair (the
+ * caller's to close), or -errno. Its memory is used in place. */
+int engine_attach_local(struct engine *e);
+
+/* Accepts clients at a Unix socket path (mode 0666: identity comes from peer
+ * credentials). A stale socket file is replaced, a live one is -EADDRINUSE. */
+int engine_listen(struct engine *e, const char *path);
+
+/* Caller mode: one turn of the poller, under its lock. True: it did something. */
+bool engine_drive(struct engine *e);
+
+#endif /* TENT_ENGINE_ENGINE_H */

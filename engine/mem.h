@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mem.h - what pollers and backends know about memory: regions, the tables that
+ * find them, and segments. The control thread writes, pollers read.
+ *
+ * A region table is immutable. To change one, the control thread publishes a new
+ * table (R7) and then sends POLLER_DROP_REGION to every poller; when all have
+ * answered, no poller and no backend refers to the region, and it is unmapped.
+ */
+#ifndef TENT_ENGINE_MEM_H
+#define TENT_ENGINE_MEM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <tent/tent.h>
+
+#include "ring/order.h"
+
+struct private_owner;	/* io/shm_private.c: copies through /proc/PID/mem */
+struct segment;
+
+struct region {
+	uint64_t base, end;	/* in the owner's address space, [base, end) */
+	uint8_t *addr;		/* where this process sees base, or NULL: private */
+	struct private_owner *owner; /* for private memory, else NULL */
+	struct segment *segment;
+	uint8_t permission;	/* enum tent_permission */
+	bool internal;
+	bool shareable;		/* addr is memory of a sealed memfd or of our own process */
+	bool dropped;		/* POLLER_DROP_REGION is under way; control thread's */
+	uint32_t refs;		/* registrations of the same range; control thread's */
+	char location[64];
+	void *backing;		/* engine/memory.c: mapping to release */
+};
+
+struct region_table {
+	uint32_t nr;
+	struct region_entry {
+		uint64_t base, end;
+		struct region *region;
+		uint64_t max_end; /* of entries 0..this: overlaps end the search here */
+	} entries[];		/* by base, then end */
+};
+
+struct segment {
+	struct region_table *table;	/* R7/A7 */
+	uint64_t epoch;
+	/* the rest is the control thread's */
+	uint32_t tenant_uid;
+	int32_t type;			/* enum tent_segment_type */
+	struct client *owner;		/* NULL once it died */
+	char name[128];			/* full name */
+};
+
+/* What one client can address: handle -> segment. Immutable, published like a
+ * region table. Handle 0 is the client's own; closed handles are NULL. */
+struct handle_table {
+	uint32_t nr;
+	struct segment *segments[];
+};
+
+/* What a poller knows about the client behind a ring. Lives until the client's
+ * last ring is closed. */
+struct client_space {
+	struct handle_table *handles;	/* R7/A7; entry 0 is its own segment */
+	uint32_t client_id;
+	uint32_t tenant_uid;
+	bool compat;			/* the engine's choice for this tenant */
+	uint8_t default_priority;	/* enum tent_priority that UNSPEC stands for */
+	bool deadlines_refused;		/* another time namespace */
+	uint32_t condemned;		/* set by the SIGBUS handler: end its rings */
+};
+
+/* The region that holds [addr, addr + length), or NULL. The caller has checked
+ * that the sum does not wrap. */
+static inline struct region *region_find(const struct region_table *t,
+					 uint64_t addr, uint64_t length)
+{
+	uint32_t low = 0, nr = t->nr;
+
+	while (nr > 0) {	/* first entry with base > addr */
+		uint32_t half = nr / 2;
+		bool right = t->entries[low + half].base <= addr;
+
+		low += right ? nr - half : 0;
+		nr = half;
+	}
+	while (low-- > 0) {
+		const struct region_entry *e = &t->entries[low];
+
+		if (addr + length <= e->end)
+			return e->region;
+		if (e->max_end < addr + length)
+			break;
+	}
+	return NULL;
+}
+
+static inline const struct region_table *segment_table(const struct segment *s)
+{
+	return load_acquire(&s->table); /* A7, pairs with R7 in engine/memory.c */
+}
+
+#endif /* TENT_ENGINE_MEM_H */

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mem.h - memfds that two processes share: made, sealed, mapped, checked. */
+#ifndef TENT_RING_MEM_H
+#define TENT_RING_MEM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <tent/ring.h>
+
+struct shared_mem {
+	int fd;			/* -1 when closed */
+	size_t size;		/* bytes, whole pages of its kind */
+	void *addr;		/* this process's mapping, NULL when unmapped */
+	uint32_t page_kind;	/* enum tent_page_kind */
+	int32_t page_reason;	/* errno that ruled huge pages out, or 0 */
+};
+
+/* Huge pages are tried when size is at least half of one. 0 or -errno. The
+ * memory is zeroed, mapped read-write and sealed SHRINK | GROW | SEAL; with
+ * reader_only also FUTURE_WRITE: nobody can map it writable after us. */
+int shared_mem_create(struct shared_mem *m, const char *name, size_t size,
+		      bool reader_only);
+
+/* Maps a foreign memfd of exactly size bytes. -EPERM when required_seals (F_SEAL_*)
+ * do not read back, -EINVAL when it is no memfd or smaller than size. Takes no
+ * ownership of fd on failure. */
+int shared_mem_map(struct shared_mem *m, int fd, size_t size, bool writable,
+		   int required_seals);
+
+/* Unmaps and closes what is open. Safe on a zeroed struct with fd -1. */
+void shared_mem_destroy(struct shared_mem *m);
+
+size_t huge_page_size(void); /* default huge page size, bytes */
+
+#endif /* TENT_RING_MEM_H */

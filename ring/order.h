@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * order.h - the only file that spells a memory order. It orders threads and
+ * processes that share memory; it does not order devices.
+ *
+ * Pairs (R = release, A = acquire; both ends carry the label):
+ *   R1/A1  slot {seq, nr}      client publishes  -> engine takes the batch
+ *   R2/A2  consumed            engine judged     -> client reuses slots and cells
+ *   R3/A3  completion seq      engine completes  -> client reads it (and the data)
+ *   R4/A4  cq_head             client reaped     -> engine reuses completions
+ *                              (in the slot: covered by R1/A1)
+ *   F5/F5  want_wake           client will sleep <-> engine has published
+ *   F6/F6  NEED_WAKE           engine will sleep <-> client has published
+ *   R7/A7  region table        control thread    -> poller
+ *   R8/A8  poller command      control thread    -> poller, and its answer back
+ * F pairs are store-then-load on both sides (Dekker): the side that goes to
+ * sleep pays, with membarrier(GLOBAL_EXPEDITED) or a full fence.
+ */
+#ifndef TENT_RING_ORDER_H
+#define TENT_RING_ORDER_H
+
+#include <stdint.h>
+
+#define load_relaxed(p)		__atomic_load_n((p), __ATOMIC_RELAXED)
+#define load_acquire(p)		__atomic_load_n((p), __ATOMIC_ACQUIRE)
+#define store_relaxed(p, v)	__atomic_store_n((p), (v), __ATOMIC_RELAXED)
+#define store_release(p, v)	__atomic_store_n((p), (v), __ATOMIC_RELEASE)
+
+/* Read-modify-writes: never on the data path (make cost counts them). */
+#define fetch_add(p, v)		__atomic_fetch_add((p), (v), __ATOMIC_ACQ_REL)
+#define exchange(p, v)		__atomic_exchange_n((p), (v), __ATOMIC_ACQ_REL)
+#define compare_exchange(p, expected, desired)				\
+	__atomic_compare_exchange_n((p), (expected), (desired), 0,	\
+				    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
+
+/* The F pairs' fence, for a side that has no membarrier partner. */
+static inline void full_fence(void)
+{
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+/* The F pairs' cheap side: the compiler may not move the load above the store;
+ * the sleeping side's membarrier does the rest. */
+static inline void compiler_fence(void)
+{
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+/* Streaming stores are weakly ordered: fence before anything that can publish
+ * their end. */
+static inline void stream_fence(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__asm__ volatile("sfence" ::: "memory");
+#else
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+#endif
+}
+
+static inline void spin_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+#endif /* TENT_RING_ORDER_H */
