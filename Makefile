@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# tent. `make demo` shows it, `make check` proves it; both install what they need
+# first (DEPS=no: do not). Everything that is built lies under $(B).
+#
+#   V=1             full command lines        CC=clang        another compiler
+#   SAN=asan|tsan   sanitized, in its own B   DEPS=no         install no packages
+#   DESTDIR, PREFIX where install puts it     CROSS=aarch64-linux-gnu-
+
+VERSION	:= 1.0.0
+PREFIX	?= /usr/local
+DEPS	?= yes
+SAN	?=
+B	?= build$(if $(SAN),/$(SAN))
+Q	:= $(if $(V),,@)
+
+ifneq ($(CROSS),)
+CC	:= $(CROSS)gcc
+endif
+OBJCOPY	?= $(CROSS)objcopy
+
+# ---- flags -------------------------------------------------------------------
+
+WARN	:= -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
+	   -Wpointer-arith
+CFLAGS	?= -O2 -g
+# Hardening that adds no instruction to the data path. Shared memory is read and
+# published through words of several types, hence no strict aliasing.
+HARDEN	:= $(if $(SAN),,-D_FORTIFY_SOURCE=2) -fno-strict-aliasing
+HARDEN_LD := -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack
+
+SAN_asan := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+SAN_tsan := -fsanitize=thread
+SANFLAGS := $(if $(SAN),$(or $(SAN_$(SAN)),$(error SAN is asan or tsan, not $(SAN))))
+
+ALL_CFLAGS := -std=gnu11 -DTENT_VERSION='"$(VERSION)"' $(WARN) $(CFLAGS) \
+	      -fPIC -fvisibility=hidden $(HARDEN) $(SANFLAGS) -pthread -I. -Iuapi
+ALL_LDFLAGS := $(CFLAGS) $(SANFLAGS) -pthread $(HARDEN_LD) $(LDFLAGS)
+LDLIBS	:= -ljansson -lm
+
+# ---- what there is -----------------------------------------------------------
+
+objs	= $(patsubst %.c,$(B)/%.o,$(sort $(wildcard $(1))))
+progs	= $(patsubst %.c,$(B)/%,$(sort $(wildcard $(1))))
+
+# Files of ring/ that only an engine needs: ring/host.c and ring/host_*.c.
+RING_OBJS	:= $(call objs,ring/*.c)
+RING_CLIENT	:= $(filter-out $(B)/ring/host%,$(RING_OBJS))
+LIB_OBJS	:= $(RING_OBJS) $(call objs,engine/*.c io/*.c lib/*.c)
+# All of it, hidden functions too, for our own tools and tests.
+INTERNAL	:= $(B)/internal.a
+
+LIBS	:= $(B)/libtentring.a $(B)/libtentring.so $(B)/libtent.a $(B)/libtent.so \
+	   $(B)/libtent_shared.so $(B)/tent.pc $(B)/tentring.pc
+TOOLS	:= $(if $(wildcard tools/tentd*.c),$(B)/tools/tentd) \
+	   $(if $(wildcard tools/tentctl*.c),$(B)/tools/tentctl)
+PERF	:= $(call progs,perf/*.c) $(if $(wildcard perf/replay/*.c),$(B)/perf/replay)
+TESTS	:= $(call progs,tests/test_*.c)
+HELPERS	:= $(call progs,tests/hostile/*.c tests/examples/*.c)
+FUZZERS	:= $(call progs,tests/fuzz_*.c)
+
+all: $(LIBS) $(TOOLS) $(PERF)
+
+tests: $(TESTS) $(HELPERS)
+
+.PHONY: all tests demo check check-all asan tsan layers headers cost perf soak fuzz \
+	install deps clean size
+.DELETE_ON_ERROR:
+.SECONDARY:
+
+# ---- objects -----------------------------------------------------------------
+
+$(B)/%.o: %.c
+	@mkdir -p $(@D)
+	@echo "  CC      $<"
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+# A list of objects that changes only when the list does: removing a source file
+# relinks what held it.
+$(B)/%.list: FORCE
+	@mkdir -p $(@D)
+	@echo '$(sort $(LIST))' | cmp -s - $@ || echo '$(sort $(LIST))' > $@
+FORCE:
+
+$(B)/internal.list: LIST = $(LIB_OBJS)
+$(INTERNAL): $(LIB_OBJS) $(B)/internal.list
+	@echo "  AR      $@"
+	$(Q)rm -f $@ && $(AR) rcsT $@ $(LIB_OBJS)
+
+# ---- libraries ---------------------------------------------------------------
+
+$(B)/libtentring.so.1 $(B)/libtentring.a: OBJS = $(RING_CLIENT)
+$(B)/libtentring.so.1 $(B)/libtentring.a: $(RING_CLIENT) lib/libtentring.map $(B)/internal.list
+$(B)/libtent.so.1 $(B)/libtent.a: OBJS = $(LIB_OBJS)
+$(B)/libtent.so.1 $(B)/libtent.a: $(LIB_OBJS) lib/libtent.map $(B)/internal.list
+$(B)/libtent.so.1: LIBS_SO = -ljansson
+
+$(B)/%.so.1:
+	@echo "  LD      $@"
+	$(Q)$(CC) -shared -Wl,-soname,$(@F) -Wl,--version-script,lib/$*.map \
+		$(if $(SAN),,-Wl,-z,defs) $(ALL_LDFLAGS) -o $@ $(OBJS) $(LIBS_SO)
+
+# One relocatable object in which only the documented names are global: a static
+# library must not clash with its user's names either.
+$(B)/lib%.a:
+	@echo "  AR      $@"
+	$(Q)sed -n 's/^\t\([a-z_0-9]*\);/\1/p' lib/lib$*.map > $(B)/lib$*.syms
+	$(Q)$(CC) -r -nostdlib -o $(B)/lib$*.whole.o $(OBJS)
+	$(Q)$(OBJCOPY) --keep-global-symbols=$(B)/lib$*.syms $(B)/lib$*.whole.o
+	$(Q)rm -f $@ && $(AR) rcs $@ $(B)/lib$*.whole.o
+
+$(B)/libtent_shared.so: $(B)/libtent.so.1
+	$(Q)ln -sf $(<F) $@
+$(B)/%.so: $(B)/%.so.1
+	$(Q)ln -sf $(<F) $@
+
+$(B)/%.pc: lib/%.pc.in Makefile
+	@mkdir -p $(@D)
+	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' $< > $@
+
+# ---- programs ----------------------------------------------------------------
+
+link = @mkdir -p $(@D); echo "  LD      $@"; \
+	$(if $(V),set -x;) $(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o %.a,$^) $(1) $(LDLIBS)
+
+$(B)/tools/tentd: $(call objs,tools/tentd*.c) $(call objs,tools/common*.c) $(INTERNAL)
+	$(call link)
+$(B)/tools/tentctl: $(call objs,tools/tentctl*.c) $(call objs,tools/common*.c) $(INTERNAL)
+	$(call link)
+
+$(B)/perf/replay: $(call objs,perf/replay/*.c perf/common/*.c) $(INTERNAL)
+	$(call link)
+$(B)/perf/%: $(B)/perf/%.o $(call objs,perf/common/*.c) $(INTERNAL)
+	$(call link)
+
+$(B)/tests/test_%: $(B)/tests/test_%.o $(call objs,tests/common/*.c) $(INTERNAL)
+	$(call link,-lcmocka)
+$(B)/tests/hostile/%: $(B)/tests/hostile/%.o $(call objs,tests/common/*.c) $(INTERNAL)
+	$(call link)
+$(B)/tests/examples/%: $(B)/tests/examples/%.o $(INTERNAL)
+	$(call link)
+
+# ---- what people run ---------------------------------------------------------
+
+export B CC DEPS
+
+deps:
+	@tests/deps.sh all
+deps-demo:
+	@tests/deps.sh demo
+
+demo: deps-demo
+	@$(MAKE) --no-print-directory all
+	@perf/demo.sh
+
+check: deps
+	@$(MAKE) --no-print-directory check-all
+check-all: all tests
+	@tests/run.sh $(TESTS)
+
+asan tsan:
+	@$(MAKE) --no-print-directory SAN=$@ B=$(B)/$@ check-san
+check-san: all tests
+	@tests/run.sh $(TESTS)
+
+soak:
+	@TENT_SOAK=1 $(MAKE) --no-print-directory check
+
+perf: all
+
+clean:
+	rm -rf $(B)
+
+install: $(LIBS) $(TOOLS)
+	install -d $(DESTDIR)$(PREFIX)/include/tent $(DESTDIR)$(PREFIX)/lib/pkgconfig \
+		$(DESTDIR)$(PREFIX)/bin
+	install -m 644 uapi/tent/*.h $(DESTDIR)$(PREFIX)/include/tent
+	install -m 644 $(B)/tent.pc $(B)/tentring.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	install -m 644 $(B)/libtent.a $(B)/libtentring.a $(DESTDIR)$(PREFIX)/lib
+	install -m 755 $(B)/libtent.so.1 $(B)/libtentring.so.1 $(DESTDIR)$(PREFIX)/lib
+	ln -sf libtent.so.1 $(DESTDIR)$(PREFIX)/lib/libtent.so
+	ln -sf libtent.so.1 $(DESTDIR)$(PREFIX)/lib/libtent_shared.so
+	ln -sf libtentring.so.1 $(DESTDIR)$(PREFIX)/lib/libtentring.so
+	$(if $(strip $(TOOLS)),install -m 755 $(TOOLS) $(DESTDIR)$(PREFIX)/bin)
+
+-include $(shell test -d $(B) && find $(B) -name '*.d' -not -path '$(B)/asan/*' -not -path '$(B)/tsan/*')

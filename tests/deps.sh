@@ -1,0 +1,38 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Installs the Debian packages that are missing: tests/deps.sh demo|all
+# Not root: prints the one line to run. DEPS=no: does nothing.
+set -eu
+
+demo="gcc libc6-dev make pkg-config libjansson-dev gnuplot-nox fonts-dejavu-core"
+check="libcmocka-dev g++ clang libclang-rt-14-dev binutils strace valgrind
+	universal-ctags abigail-tools qemu-user-static gcc-12-multilib libc6-dev-i386
+	gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
+
+[ "${DEPS:-yes}" = no ] && exit 0
+case $1 in
+demo) want=$demo ;;
+all) want="$demo $check" ;;
+*) echo "usage: $0 demo|all" >&2; exit 2 ;;
+esac
+if ! command -v dpkg-query > /dev/null; then
+	echo "# no dpkg here: these are needed: $(echo $want)"
+	exit 0
+fi
+
+have=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' | sed -n 's/^installed //p')
+missing=
+for package in $want; do
+	echo "$have" | grep -qx "$package" || missing="$missing $package"
+done
+[ -z "$missing" ] && exit 0
+
+line="apt-get install -y --no-install-recommends$missing"
+if [ "$(id -u)" != 0 ]; then
+	echo "# packages are missing; run this once (or say DEPS=no):"
+	echo "sudo $line"
+	exit 1
+fi
+echo "# installing:$missing"
+export DEBIAN_FRONTEND=noninteractive
+$line > /dev/null 2>&1 || { apt-get update && $line; }
