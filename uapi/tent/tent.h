@@ -54,6 +54,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#ifdef __GNUC__
+#pragma GCC visibility push(default) /* what is declared here is exported */
+#endif
 
 #define TENT_API_VERSION 0x00010000u /* major << 16 | minor */
 #define TENT_REQUEST_SCHEMA_V1 1u
@@ -442,6 +445,9 @@ static inline int tent_submit_v1_notif(tent_engine_t engine,
 					  TENT_REQUEST_SCHEMA_V1, name, message);
 }
 
+#ifdef __GNUC__
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

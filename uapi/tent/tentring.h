@@ -18,6 +18,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#ifdef __GNUC__
+#pragma GCC visibility push(default) /* what is declared here is exported */
+#endif
 
 struct tent_client;
 struct tent_ring;
@@ -162,6 +165,9 @@ uint32_t tent_ring_end_rule(const struct tent_ring *ring);
 uint64_t tent_ring_ticks_to_ns(const struct tent_ring *ring, uint64_t ticks);
 uint64_t tent_ring_now_ticks(void);
 
+#ifdef __GNUC__
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif
