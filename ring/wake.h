@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * wake.h - how one side of a ring goes to sleep and the other wakes it.
+ *
+ * Both F pairs of order.h have the same shape. Who goes to sleep: store the word
+ * that says so, wake_barrier(), look again, sleep. Who publishes: store, compiler
+ * fence, look at the word, wake. The barrier runs a full fence on every core
+ * that runs a registered process, so the publishing side needs none.
+ */
+#ifndef TENT_RING_WAKE_H
+#define TENT_RING_WAKE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Makes this process one that wake_barrier() of others reaches. 0 or -errno; may be
+ * called again. */
+int wake_barrier_register(void);
+
+/* F5, F6: the sleeping side's fence. False when the kernel has no membarrier: only
+ * a local full fence was made, so a partner without a fence of its own may be
+ * missed and the sleep must be short. */
+bool wake_barrier(void);
+
+/* Sleeps while *word is expected; shared, works on a read-only mapping. 0 when woken
+ * or *word differs, -ETIMEDOUT, -EINTR. */
+int wake_futex_wait(const uint32_t *word, uint32_t expected, uint64_t timeout_ns);
+
+/* Wakes every sleeper of a word. */
+void wake_futex_wake(uint32_t *word);
+
+/* Adds 1 to an eventfd, or a token to a pipe that stands for one. */
+void wake_event_signal(int fd);
+
+/* Empties an eventfd without ever blocking, whatever the other holder of it did to
+ * its O_NONBLOCK flag. */
+void wake_event_drain(int fd);
+
+#endif /* TENT_RING_WAKE_H */
