@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* daemon.c - starts, awaits and stops a private tentd. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "perf/common/daemon.h"
+
+#define WAIT_STEPS 1000		/* of 10 ms */
+
+int daemon_program(const char *name, char *path, size_t size)
+{
+	char self[256];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	if (n <= 0)
+		return 0;
+	self[n] = '\0';
+	for (int up = 0; up < 2; up++) {	/* BUILD/perf/program -> BUILD */
+		char *slash = strrchr(self, '/');
+
+		if (!slash)
+			return 0;
+		*slash = '\0';
+	}
+	snprintf(path, size, "%s/%s", self, name);
+	return access(path, X_OK) == 0;
+}
+
+static bool accepts(const char *path)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	bool ok;
+
+	if (fd < 0)
+		return false;
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+	ok = connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
+	close(fd);
+	return ok;
+}
+
+static void print_log(const struct daemon *d)
+{
+	char path[96], line[512];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/log", d->folder);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f))
+		fprintf(stderr, "tentd: %s", line);
+	if (f)
+		fclose(f);
+}
+
+static int write_config(const struct daemon *d, const char *config)
+{
+	char path[96];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/tentd.json", d->folder);
+	f = fopen(path, "we");
+	if (!f)
+		return -errno;
+	fprintf(f, "{ \"daemon\": { \"socket\": \"%s\" }%s%s }\n", d->socket,
+		*config ? ", " : "", config);
+	return fclose(f) ? -errno : 0;
+}
+
+/* In the child: becomes tentd, or ends with 127. */
+static void become_daemon(const struct daemon *d, const char *program)
+{
+	char config[96], log[96];
+	int fd;
+
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	snprintf(config, sizeof(config), "%s/tentd.json", d->folder);
+	snprintf(log, sizeof(log), "%s/log", d->folder);
+	fd = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
+		_exit(127);
+	execl(program, "tentd", "--config", config, (char *)NULL);
+	fprintf(stderr, "exec %s: %s\n", program, strerror(errno));
+	_exit(127);
+}
+
+static int await(struct daemon *d)
+{
+	static const struct timespec step = { .tv_nsec = 10000000 };
+	int status;
+
+	for (int i = 0; i < WAIT_STEPS; i++) {
+		if (accepts(d->socket))
+			return 0;
+		if (waitpid(d->pid, &status, WNOHANG) == d->pid) {
+			d->pid = 0;
+			return -ECHILD;
+		}
+		nanosleep(&step, NULL);
+	}
+	return -ETIMEDOUT;
+}
+
+static int fail(struct daemon *d, const char *what, int error)
+{
+	fprintf(stderr, "tentd: %s: %s\n", what, strerror(-error));
+	if (*d->folder)
+		print_log(d);
+	daemon_stop(d);
+	return -1;
+}
+
+int daemon_start(struct daemon *d, const char *config)
+{
+	const char *tmp = getenv("TMPDIR");
+	char program[320];
+	int rc;
+
+	*d = (struct daemon) { 0 };
+	if (!daemon_program("tools/tentd", program, sizeof(program)))
+		return fail(d, "build/tools/tentd is not built", -ENOENT);
+	snprintf(d->folder, sizeof(d->folder), "%s/tent-perf-XXXXXX", tmp ? tmp : "/tmp");
+	if (!mkdtemp(d->folder)) {
+		rc = -errno;
+		d->folder[0] = '\0';
+		return fail(d, "temporary folder", rc);
+	}
+	snprintf(d->socket, sizeof(d->socket), "%s/sock", d->folder);
+	snprintf(d->url, sizeof(d->url), "unix:%s", d->socket);
+	rc = write_config(d, config);
+	if (rc)
+		return fail(d, "config file", rc);
+	d->pid = fork();
+	if (d->pid < 0)
+		return fail(d, "fork", -errno);
+	if (d->pid == 0)
+		become_daemon(d, program);
+	rc = await(d);
+	return rc ? fail(d, "it does not accept clients", rc) : 0;
+}
+
+static void remove_folder(const struct daemon *d)
+{
+	static const char *const names[] = { "tentd.json", "log", "sock" };
+	char path[96];
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		snprintf(path, sizeof(path), "%s/%s", d->folder, names[i]);
+		unlink(path);
+	}
+	rmdir(d->folder);
+}
+
+int daemon_stop(struct daemon *d)
+{
+	int status = 0;
+
+	if (d->pid > 0) {
+		kill(d->pid, SIGTERM);
+		while (waitpid(d->pid, &status, 0) < 0 && errno == EINTR)
+			;
+	}
+	if (*d->folder)
+		remove_folder(d);
+	*d = (struct daemon) { 0 };
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}

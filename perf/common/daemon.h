@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* daemon.h - a tentd of our own on a temporary socket, gone when we are. */
+#ifndef TENT_PERF_DAEMON_H
+#define TENT_PERF_DAEMON_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+struct daemon {
+	pid_t pid;
+	char folder[64];	/* mkdtemp: config, socket, log */
+	char socket[96];
+	char url[112];		/* "unix:" + socket, for TENT_ENGINE */
+};
+
+/* Starts tentd. config: members of its JSON object ("\"engine\": {...}"), may be
+ * ""; the socket is added.
+ * Returns once the socket accepts. 0, or -1 after saying why on stderr with the
+ * daemon's own words. */
+int daemon_start(struct daemon *d, const char *config);
+
+/* SIGTERM, waits, removes the folder. The exit status, or 128 + signal. Safe on
+ * a zeroed struct. */
+int daemon_stop(struct daemon *d);
+
+/* Path of a program that was built beside this one ("tools/tentd"); false when
+ * it is not there. */
+int daemon_program(const char *name, char *path, size_t size);
+
+#endif /* TENT_PERF_DAEMON_H */

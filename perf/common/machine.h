@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * machine.h - what a measurement stands on: which cores, how fast the clock
+ * ticks, and whether anything else disturbs it.
+ */
+#ifndef TENT_PERF_MACHINE_H
+#define TENT_PERF_MACHINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "perf/common/report.h"
+
+/* CPUs this process may really use: affinity, cut down to the cgroup quota. */
+uint32_t machine_cores(void);
+
+/* The i-th CPU to pin a spinner to: all physical cores first, then their
+ * hyperthreads. -1 when there are not that many. */
+int machine_core(uint32_t i);
+
+/* Do two CPUs share a physical core? */
+bool machine_siblings(int a, int b);
+
+/* Pins the calling thread; -1 leaves it alone. 0 or -errno. */
+int machine_pin(int cpu);
+
+/* CPU, kernel, virtualisation, pages, clock. */
+void machine_facts(struct report *r);
+
+/* Reasons not to trust a run that needs this many spinning threads. */
+void machine_warn(struct report *r, uint32_t spinners);
+
+/* What else ran on the machine between begin and end: warns above 5 % of one
+ * CPU of foreign work, or 1 % stolen by the hypervisor. children: CPU time, in
+ * clock ticks, of processes that are part of the measurement. */
+struct machine_watch {
+	uint64_t busy, steal, own, begin_ns;
+};
+void machine_watch_begin(struct machine_watch *w);
+void machine_watch_end(const struct machine_watch *w, struct report *r);
+
+/* user + system time of a process that is part of the measurement, in clock
+ * ticks; added to w->own so that it counts as ours. */
+uint64_t machine_process_ticks(int pid);
+
+/* First line of a file into text, without the newline. False: not readable. */
+bool machine_read_line(const char *path, char *text, uint32_t size);
+
+/* Bytes of memory that can be had without swapping; 0: unknown. */
+uint64_t machine_memory_available(void);
+
+#endif /* TENT_PERF_MACHINE_H */
