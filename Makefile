@@ -31,7 +31,8 @@ HARDEN_LD := -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack
 
 SAN_asan := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 SAN_tsan := -fsanitize=thread
-SANFLAGS := $(if $(SAN),$(or $(SAN_$(SAN)),$(error SAN is asan or tsan, not $(SAN))))
+SAN_fuzz := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+SANFLAGS := $(if $(SAN),$(or $(SAN_$(SAN)),$(error SAN is asan, tsan or fuzz, not $(SAN))))
 
 ALL_CFLAGS := -std=gnu11 -DTENT_VERSION='"$(VERSION)"' $(WARN) $(CFLAGS) \
 	      -fPIC -fvisibility=hidden $(HARDEN) $(SANFLAGS) -pthread -I. -Iuapi
@@ -43,9 +44,9 @@ LDLIBS	:= -ljansson -lm
 objs	= $(patsubst %.c,$(B)/%.o,$(sort $(wildcard $(1))))
 progs	= $(patsubst %.c,$(B)/%,$(sort $(wildcard $(1))))
 
-# Files of ring/ that only an engine needs: ring/host.c and ring/host_*.c.
+# ring/host*.c and ring/sigbus.c serve engines only.
 RING_OBJS	:= $(call objs,ring/*.c)
-RING_CLIENT	:= $(filter-out $(B)/ring/host%,$(RING_OBJS))
+RING_CLIENT	:= $(filter-out $(B)/ring/host% $(B)/ring/sigbus%,$(RING_OBJS))
 LIB_OBJS	:= $(RING_OBJS) $(call objs,engine/*.c io/*.c lib/*.c)
 # All of it, hidden functions too, for our own tools and tests.
 INTERNAL	:= $(B)/internal.a
@@ -58,13 +59,16 @@ PERF	:= $(call progs,perf/*.c) $(if $(wildcard perf/replay/*.c),$(B)/perf/replay
 TESTS	:= $(call progs,tests/test_*.c)
 HELPERS	:= $(call progs,tests/hostile/*.c tests/examples/*.c)
 FUZZERS	:= $(call progs,tests/fuzz_*.c)
+# Tests that are scripts: they build, start and trace whole programs.
+SCRIPTS	:= tests/symbols.sh tests/readme_examples.sh tests/installed.sh tests/foreign.sh \
+	   tests/strace_busy.sh
 
 all: $(LIBS) $(TOOLS) $(PERF)
 
 tests: $(TESTS) $(HELPERS)
 
-.PHONY: all tests demo check check-all asan tsan layers headers cost perf soak fuzz \
-	install deps clean size
+.PHONY: all tests demo check asan tsan layers headers size cost perf soak fuzz install \
+	deps deps-demo clean check-all check-san foreign foreign-objects fuzzers fuzz-all
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -140,6 +144,24 @@ $(B)/tests/hostile/%: $(B)/tests/hostile/%.o $(call objs,tests/common/*.c) $(INT
 $(B)/tests/examples/%: $(B)/tests/examples/%.o $(INTERNAL)
 	$(call link)
 
+$(B)/tests/fuzz_%: $(B)/tests/fuzz_%.o $(call objs,tests/common/*.c) $(INTERNAL)
+	$(call link,-fsanitize=fuzzer)
+
+# Another CPU or word size (CC or CROSS says which): the rings and their own tests,
+# static so that qemu-user needs no libraries of that CPU.
+FOREIGN_TESTS := $(patsubst tests/%.c,$(B)/foreign/%,$(sort $(wildcard tests/test_ring_*.c)))
+
+foreign: $(B)/libtentring.a $(FOREIGN_TESTS)
+foreign-objects: $(LIB_OBJS)
+
+$(B)/foreign/%.o: tests/%.c
+	@mkdir -p $(@D)
+	@echo "  CC      $<"
+	$(Q)$(CC) -Itests/compat $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+$(B)/foreign/test_%: $(B)/foreign/test_%.o $(RING_OBJS)
+	@echo "  LD      $@"
+	$(Q)$(CC) -static $(ALL_LDFLAGS) -o $@ $^
+
 # ---- what people run ---------------------------------------------------------
 
 export B CC DEPS
@@ -156,9 +178,9 @@ demo: deps-demo
 check: deps
 	@$(MAKE) --no-print-directory check-all
 check-all: all tests
-	@tests/run.sh $(TESTS)
+	@tests/run.sh $(TESTS) $(SCRIPTS)
 
-asan tsan:
+asan tsan: deps
 	@$(MAKE) --no-print-directory SAN=$@ B=$(B)/$@ check-san
 check-san: all tests
 	@tests/run.sh $(TESTS)
@@ -166,7 +188,26 @@ check-san: all tests
 soak:
 	@TENT_SOAK=1 $(MAKE) --no-print-directory check
 
+# libFuzzer is clang's; a minute for each target unless TENT_FUZZ_SECONDS says more.
+fuzz: deps
+	@$(MAKE) --no-print-directory CC=clang SAN=fuzz B=$(B)/fuzz fuzzers
+	@tests/fuzz.sh $(FUZZERS:$(B)/%=$(B)/fuzz/%)
+fuzzers: $(FUZZERS)
+
+layers:
+	@tests/layers.sh
+headers:
+	@tests/headers.sh
+size:
+	@mkdir -p $(B)
+	@tests/size.sh
+
+cost: all $(B)/perf/cost_driver
+	@perf/cost.sh
+
 perf: all
+	$(B)/perf/ring_rtt
+	$(B)/perf/submit_rate
 
 clean:
 	rm -rf $(B)
@@ -183,4 +224,4 @@ install: $(LIBS) $(TOOLS)
 	ln -sf libtentring.so.1 $(DESTDIR)$(PREFIX)/lib/libtentring.so
 	$(if $(strip $(TOOLS)),install -m 755 $(TOOLS) $(DESTDIR)$(PREFIX)/bin)
 
--include $(shell test -d $(B) && find $(B) -name '*.d' -not -path '$(B)/asan/*' -not -path '$(B)/tsan/*')
+-include $(shell find $(B) -maxdepth 3 -name '*.d' 2> /dev/null)

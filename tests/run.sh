@@ -1,23 +1,26 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs test programs one after the other and stops at the first that fails. A
-# program that passes shows cmocka's closing lines; one that fails shows all.
+# Runs test programs one after the other and stops at the first that fails. Of a
+# program that passes it shows cmocka's closing lines, of one that fails all.
 # TENT_BUILD tells tests where the programs they start lie.
 set -u
-export TENT_BUILD=$(realpath "$B")
+TENT_BUILD=$(realpath "$B")
+export TENT_BUILD
 ran=0
 
 for program; do
-	log=$program.log
+	log=$TENT_BUILD/$(basename "$program").log
 	echo "== ${program#"$B"/}"
 	start=$SECONDS
-	if ! "$program" > "$log" 2>&1; then
+	"$program" > "$log" 2>&1
+	rc=$?
+	if [ $rc != 0 ]; then
 		cat "$log"
-		echo "FAILED: $program (rerun it alone; its output is in $log)"
+		echo "FAILED: $program, exit status $rc ($ran passed before it; log: $log)"
 		exit 1
 	fi
-.* run\.\|\[  PASSED  \]\|\[  SKIPPED \]/p' "$log"
+	grep -E 'test\(s\) run\.|\[  (PASSED|SKIPPED) +\]|\[ SKIPPED \]' "$log"
 	echo "   $((SECONDS - start)) s"
 	ran=$((ran + 1))
 done
-echo "== $ran test programs passed"
+echo "== $ran programs passed"

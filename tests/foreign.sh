@@ -1,0 +1,34 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Other CPUs and word sizes under qemu-user: the ring tests as aarch64 and i386, all
+# sources compiled for aarch64, and an i386 client of a 64-bit tentd.
+set -eu
+. tests/tentd.sh
+unset MAKEFLAGS MFLAGS MAKELEVEL
+m32="gcc -m32 -isystem /usr/include/x86_64-linux-gnu"
+
+run_ring_tests() { # CPU QEMU
+	for test in "$B/$1"/foreign/test_*; do
+		case $test in *.[od]) continue ;; esac
+		"$2" "$test" > "$test.log" 2>&1 || { cat "$test.log"; echo "FAILED: $2 $test"; exit 1; }
+		echo "$1 $(basename "$test"): $(grep -c '^\[       OK' "$test.log") passed," \
+			"$(grep -c '^\[  SKIPPED' "$test.log") skipped"
+	done
+}
+
+make -s -j2 CROSS=aarch64-linux-gnu- B="$B/aarch64" foreign > /dev/null
+run_ring_tests aarch64 qemu-aarch64-static
+make -s -j2 CC="$m32" B="$B/i386" foreign > /dev/null
+run_ring_tests i386 qemu-i386-static
+
+# jansson's headers are the same for every CPU, its library is not: objects only.
+mkdir -p "$B/aarch64/include"
+find /usr/include -name 'jansson*.h' -exec cp {} "$B/aarch64/include" \;
+make -s -j2 CROSS=aarch64-linux-gnu- B="$B/aarch64" \
+	CFLAGS="-O2 -g -isystem $B/aarch64/include" foreign-objects > /dev/null
+
+start_tentd '{}'
+$m32 -std=c99 -pedantic -Wall -Wextra -Werror -O2 -static -Iuapi -o "$B/i386/ring_client" \
+	tests/compat/ring_client.c "$B/i386/libtentring.a" -pthread
+qemu-i386-static "$B/i386/ring_client" "$socket" 20
+echo "foreign: aarch64 and i386 hold"

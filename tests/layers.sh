@@ -1,0 +1,47 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The arrow of includes: uapi <- ring <- engine <- io, and lib, tools and perf on
+# top. Prints each line that breaks it and fails.
+set -u
+broken=0
+
+complain() {
+	[ -z "$2" ] && return
+	echo "layers: $1"
+	echo "$2" | sed 's/^/  /'
+	broken=1
+}
+
+# includes FOLDER ALLOWED: quoted includes of FOLDER outside the allowed prefixes.
+includes() {
+	[ -d "$1" ] || return
+	complain "$1/ may include only: $2" "$(grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' \
+		--include='*.[ch]' "$1" | grep -vE "include[[:space:]]*\"($2)")"
+}
+
+includes uapi 'nothing by quotes'
+includes ring 'ring/'
+includes engine 'ring/|engine/'
+includes io 'ring/|io/|engine/backend\.h"|engine/mem\.h"'
+includes lib 'ring/|engine/|io/|lib/'
+includes tools 'ring/|engine/|io/|lib/|tools/'
+includes perf 'ring/|engine/|io/|lib/|perf/'
+
+# What a layer must not reach through <>: ring knows no legacy API, the public
+# headers know only each other and the C library.
+complain "uapi includes only <tent/..> and C library headers" "$(grep -rnE \
+	'#[[:space:]]*include[[:space:]]*<' uapi | grep -vE '<(tent/[a-z_]+\.h|std[a-z]+\.h)>')"
+complain "ring depends on no library but libc" "$(grep -rnE \
+	'include[[:space:]]*<(jansson|liburing|infiniband)' ring uapi 2> /dev/null)"
+complain "only lib and its users know transfer_engine.h" "$(grep -rn 'tent/transfer_engine\.h>' \
+	ring engine io 2> /dev/null)"
+complain "product code does not know that it is simulated" "$(grep -rnE 'include.*"sim/' \
+	uapi ring engine io dv gpu lib tools 2> /dev/null)"
+
+# Memory orders have one home, so that the table of pairs can be complete.
+complain "only ring/order.h spells a memory order" "$(grep -rnE \
+	'__ATOMIC_|__atomic_|__sync_|stdatomic\.h|atomic_thread_fence|_mm_[lsm]fence|"[lsm]fence' \
+	--include='*.[ch]' uapi ring engine io lib tools perf | grep -v '^ring/order\.h:')"
+
+[ $broken = 0 ] && echo "layers: the arrows hold"
+exit $broken
