@@ -38,8 +38,11 @@ static inline uint64_t ticks_delta_to_ns(const struct tick_clock *c, uint64_t ti
 #endif
 }
 
+/* Good before the origin too: a stage time may be older than the last resync. */
 static inline uint64_t ticks_to_ns(const struct tick_clock *c, uint64_t ticks)
 {
+	if ((int64_t)(ticks - c->tick_origin) < 0)
+		return c->ns_origin - ticks_delta_to_ns(c, c->tick_origin - ticks);
 	return c->ns_origin + ticks_delta_to_ns(c, ticks - c->tick_origin);
 }
 
@@ -49,7 +52,7 @@ uint64_t clock_monotonic_ns(void);
 /* Measures the tick rate against CLOCK_MONOTONIC; takes some milliseconds. */
 void tick_clock_calibrate(struct tick_clock *c);
 
-/* Moves the origin to now, keeping the rate measured over the clock's life:
+/* Moves the origin to now and takes the rate measured since the last origin:
  * ticks_to_ns() stays within microseconds of CLOCK_MONOTONIC when this is called
  * every second or so. */
 void tick_clock_resync(struct tick_clock *c);

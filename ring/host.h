@@ -44,8 +44,10 @@ struct ring_host {
 	const uint8_t *cells;
 	uint32_t rejected;
 	struct shared_mem client_mem, engine_mem;
-	int event_fd;			/* the client writes it when NEED_WAKE is set */
-	int completion_fd;		/* we write it for TENT_WAKE_EVENTFD */
+	int event_fd;			/* the client writes it when NEED_WAKE is set;
+					 * read it with wake_event_drain() only */
+	int completion_fd;		/* the client's: readable after TENT_WAKE_EVENTFD */
+	int completion_write_fd;	/* our end of it */
 };
 
 /* 0 or -errno; on failure nothing is left open. */
