@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backends.h - the transports of this build, for whoever creates an engine. */
+#ifndef TENT_IO_BACKENDS_H
+#define TENT_IO_BACKENDS_H
+
+#include "engine/backend.h"
+
+/* NULL-terminated, in the order plan prefers them. The config decides which of
+ * them an engine opens. */
+extern const struct backend *const io_backends[];
+
+/* Same-host memory: io/shm.c. */
+extern const struct backend shm_backend;
+
+#endif /* TENT_IO_BACKENDS_H */

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * shm_owner.c - owners of private memory. Each has one worker thread, which is
+ * all that ever enters the kernel for that owner's memory.
+ *
+ * Who frees an owner: owner_close() tells the worker to stop and waits a moment.
+ * A worker that sits in a page fault of a hostile client does not come; the
+ * owner then stays on the instance's list of dying ones, which the control
+ * thread looks through when owners come and go, and is freed once its worker is
+ * gone and no poller holds a lane of it. When the whole instance closes first,
+ * the worker inherits the owner and frees it when its system call returns.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "io/shm.h"
+#include "ring/clock.h"
+
+/* private_owner.wake. One word, changed by exchange only, so the last exchange
+ * decides: either the poller sees ASLEEP and wakes, or the worker sees CALLED
+ * and looks at its lanes again. Carries R9/A9 too. */
+enum { WORKER_AWAKE = 0, WORKER_CALLED = 1, WORKER_ASLEEP = 2 };
+
+/* private_owner.life. Whoever exchanges it second frees (acquire and release both). */
+enum { LIFE_BOTH = 0, LIFE_WORKER_GONE = 1, LIFE_ABANDONED = 2 };
+
+/* How long a worker stays awake after its last job: a poller answers a chunk
+ * with the next one within this, and a wakeup costs both of them more. */
+#define WORKER_SPIN_NS 20000ull
+
+static void futex_wait(uint32_t *word, uint32_t value, uint64_t timeout_ns)
+{
+	struct timespec t = { (time_t)(timeout_ns / 1000000000u),
+			      (long)(timeout_ns % 1000000000u) };
+
+	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, timeout_ns ? &t : NULL,
+		NULL, 0);
+}
+
+static void futex_wake(uint32_t *word)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+static void worker_call(struct private_owner *o)
+{
+	if (exchange(&o->wake, (uint32_t)WORKER_CALLED) == WORKER_ASLEEP)
+		futex_wake(&o->wake);
+}
+
+void shm_lane_post(struct lane *lane)
+{
+	lane->moved = 0;
+	lane->posted_ns = clock_monotonic_ns();
+	lane->in_worker = true;
+	/* R9, pairs with A9 in run_lane(): the job before its state. */
+	store_release(&lane->state, (uint32_t)LANE_JOB);
+	worker_call(lane->channel->owner);
+}
+
+/* ---- worker ------------------------------------------------------------ */
+
+/* Moves the lane's chunk. Stops early at memory that is not there: EFAULT and
+ * EIO for a hole, 0 for a process that is no more. */
+static uint32_t lane_move(const struct lane *lane, int mem_fd)
+{
+	uint32_t moved = 0;
+
+	while (moved < lane->length) {
+		uint8_t *at = lane->bounce + moved;
+		size_t left = lane->length - moved;
+		off_t where = (off_t)(lane->address + moved);
+		ssize_t n = lane->is_source ? pread(mem_fd, at, left, where) :
+					      pwrite(mem_fd, at, left, where);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			break;
+		moved += (uint32_t)n;
+	}
+	return moved;
+}
+
+/* A full counter (EAGAIN) is readable too. */
+void shm_inbox_nudge(const struct shm_inbox *inbox)
+{
+	uint64_t one = 1;
+
+	if (inbox->event_fd >= 0 && write(inbox->event_fd, &one, sizeof(one)) < 0)
+		return;
+}
+
+static void inbox_push(struct shm_inbox *inbox, struct lane *lane)
+{
+	struct lane *top = load_relaxed(&inbox->done);
+
+	/* R10, pairs with A10 in harvest(): the result before the lane. */
+	do
+		lane->next_done = top;
+	while (!compare_exchange(&inbox->done, &top, lane));
+	/* A poller that is awake sees the stack; one that falls asleep after it
+	 * looked finds the eventfd readable. A lane on top of others needs no
+	 * second write: whoever pushed the first one has it to do. */
+	if (!top)
+		shm_inbox_nudge(inbox);
+}
+
+static bool run_lane(struct private_owner *o, struct lane *lane)
+{
+	uint32_t expected = LANE_JOB;
+
+	/* A9, pairs with R9. The poller may take a job back until here. */
+	if (load_relaxed(&lane->state) != LANE_JOB ||
+	    !compare_exchange(&lane->state, &expected, (uint32_t)LANE_BUSY))
+		return false;
+	lane->moved = lane_move(lane, o->mem_fd);
+	store_release(&lane->state, (uint32_t)LANE_DONE);
+	inbox_push(lane->channel->inbox, lane);
+	return true;
+}
+
+static bool run_lanes(struct private_owner *o)
+{
+	bool worked = false;
+
+	for (uint32_t c = 0; c < o->nr_channels; c++)
+		for (uint32_t i = 0; i < SHM_LANES; i++)
+			worked |= run_lane(o, &o->channels[c].lanes[i]);
+	return worked;
+}
+
+/* Returns when there may be work: spins a little with yields, then sleeps. */
+static void worker_idle(struct private_owner *o)
+{
+	uint64_t until = clock_monotonic_ns() + WORKER_SPIN_NS;
+	uint32_t expected = WORKER_AWAKE;
+
+	while (load_relaxed(&o->wake) == WORKER_AWAKE && clock_monotonic_ns() < until)
+		sched_yield();
+	if (compare_exchange(&o->wake, &expected, (uint32_t)WORKER_ASLEEP))
+		while (load_acquire(&o->wake) == WORKER_ASLEEP)
+			futex_wait(&o->wake, WORKER_ASLEEP, 0);
+}
+
+static void owner_free(struct private_owner *o)
+{
+	for (uint32_t i = 0; i < o->nr_channels; i++)
+		shm_inbox_put(o->channels[i].inbox);
+	munmap(o->bounces, (size_t)o->nr_channels * SHM_LANES * SHM_CHUNK);
+	free(o);
+}
+
+static void *worker_main(void *arg)
+{
+	struct private_owner *o = arg;
+
+	while (!load_acquire(&o->stopping)) {
+		exchange(&o->wake, (uint32_t)WORKER_AWAKE);
+		while (!load_acquire(&o->stopping) && run_lanes(o))
+			;
+		if (!load_acquire(&o->stopping))
+			worker_idle(o);
+	}
+	close(o->mem_fd);
+	if (exchange(&o->life, (uint32_t)LIFE_WORKER_GONE) == LIFE_ABANDONED)
+		owner_free(o);
+	else
+		futex_wake(&o->life); /* o lives until it has joined us */
+	return NULL;
+}
+
+/* ---- control ----------------------------------------------------------- */
+
+void shm_inbox_put(struct shm_inbox *inbox)
+{
+	if (fetch_add(&inbox->refs, -1u) != 1)
+		return;
+	if (inbox->event_fd >= 0)
+		close(inbox->event_fd);
+	free(inbox);
+}
+
+static void channel_init(struct channel *c, struct private_owner *o, uint32_t index)
+{
+	c->owner = o;
+	c->inbox = o->inst->inboxes[index];
+	fetch_add(&c->inbox->refs, 1u);
+	for (uint32_t i = 0; i < SHM_LEVELS; i++)
+		transfer_list_init(&c->waiting[i]);
+	for (uint32_t i = 0; i < SHM_LANES; i++) {
+		c->lanes[i].channel = c;
+		c->lanes[i].bounce = o->bounces +
+			((size_t)index * SHM_LANES + i) * SHM_CHUNK;
+	}
+}
+
+/* Its memory is not the child's after a fork, and signals are not its concern. */
+static int worker_start(struct private_owner *o)
+{
+	pthread_attr_t attr;
+	sigset_t all, old;
+	int rc = pthread_attr_init(&attr);
+
+	if (rc)
+		return -rc;
+	sigfillset(&all);
+	pthread_attr_setstacksize(&attr, 256 * 1024);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = pthread_create(&o->thread, &attr, worker_main, o);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	return -rc;
+}
+
+static struct private_owner *owner_alloc(struct shm_instance *inst, int mem_fd)
+{
+	size_t size = (size_t)inst->nr_queues * SHM_LANES * SHM_CHUNK;
+	struct private_owner *o;
+
+	o = calloc(1, sizeof(*o) + inst->nr_queues * sizeof(o->channels[0]));
+	if (!o)
+		return NULL;
+	o->bounces = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (o->bounces == MAP_FAILED) {
+		free(o);
+		return NULL;
+	}
+	madvise(o->bounces, size, MADV_DONTFORK);
+	o->inst = inst;
+	o->mem_fd = mem_fd;
+	o->nr_channels = inst->nr_queues;
+	for (uint32_t i = 0; i < o->nr_channels; i++)
+		channel_init(&o->channels[i], o, i);
+	return o;
+}
+
+int shm_owner_open(struct backend_instance *base, int mem_fd,
+		   struct private_owner **owner)
+{
+	struct shm_instance *inst = (struct shm_instance *)base;
+	struct private_owner *o;
+	int rc;
+
+	if (inst->nr_queues == 0)
+		return -EINVAL;
+	shm_owners_reap(inst, false);
+	o = owner_alloc(inst, mem_fd);
+	if (!o)
+		return -ENOMEM;
+	rc = worker_start(o);
+	if (rc) {
+		owner_free(o);
+		return rc;
+	}
+	inst->owners_seen = true;
+	*owner = o;
+	return 0;
+}
+
+/* Does no poller hold a lane of it? Pairs with the last store in harvest(). */
+static bool is_idle(const struct private_owner *o)
+{
+	for (uint32_t c = 0; c < o->nr_channels; c++)
+		for (uint32_t i = 0; i < SHM_LANES; i++)
+			if (load_acquire(&o->channels[c].lanes[i].state) != LANE_IDLE)
+				return false;
+	return true;
+}
+
+/* The pollers are gone. The one that comes second frees. */
+static void owner_abandon(struct private_owner *o)
+{
+	pthread_t thread = o->thread;
+
+	if (exchange(&o->life, (uint32_t)LIFE_ABANDONED) == LIFE_WORKER_GONE) {
+		pthread_join(thread, NULL);
+		owner_free(o);
+	} else {
+		pthread_detach(thread);
+	}
+}
+
+void shm_owners_reap(struct shm_instance *inst, bool all)
+{
+	struct private_owner *o = LIST_FIRST(&inst->dying), *next;
+
+	for (; o; o = next) {
+		next = LIST_NEXT(o, dying);
+		if (!all && (load_acquire(&o->life) != LIFE_WORKER_GONE || !is_idle(o)))
+			continue;
+		LIST_REMOVE(o, dying);
+		owner_abandon(o);
+	}
+}
+
+void shm_owner_close(struct private_owner *o)
+{
+	uint64_t now = clock_monotonic_ns(), until = now + SHM_CLOSE_NS;
+
+	store_release(&o->stopping, 1u);
+	worker_call(o);
+	while (load_acquire(&o->life) == LIFE_BOTH && now < until) {
+		futex_wait(&o->life, LIFE_BOTH, until - now);
+		now = clock_monotonic_ns();
+	}
+	LIST_INSERT_HEAD(&o->inst->dying, o, dying);
+	shm_owners_reap(o->inst, false);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * transfer_list.h - a FIFO of transfers with removal from the middle in constant
+ * time, without memory of its own: it uses next, and backend_data for the way
+ * back. A transfer is in at most one list. One thread.
+ */
+#ifndef TENT_IO_TRANSFER_LIST_H
+#define TENT_IO_TRANSFER_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "engine/backend.h"
+
+struct transfer_list {
+	struct transfer *first;
+	struct transfer **end;	/* where the next one is linked in */
+};
+
+static inline void transfer_list_init(struct transfer_list *l)
+{
+	l->first = NULL;
+	l->end = &l->first;
+}
+
+static inline void transfer_list_push(struct transfer_list *l, struct transfer *t)
+{
+	t->next = NULL;
+	t->backend_data = l->end;
+	*l->end = t;
+	l->end = &t->next;
+}
+
+/* Is t the last of this list? */
+static inline bool transfer_list_ends_with(const struct transfer_list *l,
+					   const struct transfer *t)
+{
+	return l->end == &t->next;
+}
+
+/* t is in l; or anywhere but last in a list that the caller need not know. */
+static inline void transfer_list_remove(struct transfer_list *l, struct transfer *t)
+{
+	struct transfer **link = t->backend_data;
+
+	*link = t->next;
+	if (t->next)
+		t->next->backend_data = link;
+	else
+		l->end = link;
+	t->next = NULL;
+	t->backend_data = NULL;
+}
+
+static inline struct transfer *transfer_list_pop(struct transfer_list *l)
+{
+	struct transfer *t = l->first;
+
+	if (t)
+		transfer_list_remove(l, t);
+	return t;
+}
+
+#endif /* TENT_IO_TRANSFER_LIST_H */
