@@ -55,7 +55,7 @@ LIBS	:= $(B)/libtentring.a $(B)/libtentring.so $(B)/libtent.a $(B)/libtent.so \
 	   $(B)/libtent_shared.so $(B)/tent.pc $(B)/tentring.pc
 TOOLS	:= $(if $(wildcard tools/tentd*.c),$(B)/tools/tentd) \
 	   $(if $(wildcard tools/tentctl*.c),$(B)/tools/tentctl)
-PERF	:= $(call progs,perf/*.c) $(if $(wildcard perf/replay/*.c),$(B)/perf/replay)
+PERF	:= $(filter-out %/cost_driver,$(call progs,perf/*.c)) $(if $(wildcard perf/replay/*.c),$(B)/perf/replay)
 TESTS	:= $(call progs,tests/test_*.c)
 HELPERS	:= $(call progs,tests/hostile/*.c tests/examples/*.c)
 FUZZERS	:= $(call progs,tests/fuzz_*.c)
@@ -136,6 +136,10 @@ $(B)/perf/replay: $(call objs,perf/replay/*.c perf/common/*.c) $(INTERNAL)
 	$(call link)
 $(B)/perf/%: $(B)/perf/%.o $(call objs,perf/common/*.c) $(INTERNAL)
 	$(call link)
+
+# Static, so that every function callgrind sees can be disassembled by name.
+$(B)/perf/cost_driver: $(B)/perf/cost_driver.o $(INTERNAL)
+	$(call link,-static)
 
 $(B)/tests/test_%: $(B)/tests/test_%.o $(call objs,tests/common/*.c) $(INTERNAL)
 	$(call link,-lcmocka)

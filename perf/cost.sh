@@ -1,0 +1,165 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The cost contract, counted: instructions, lines, syscalls, heap calls and locked
+# instructions per request, by callgrind on cost_driver. Fails over budget.
+#
+#   perf/cost.sh          everything, one table
+#   perf/cost.sh brief    two facts for the demo
+#
+# Counts, not times: the same on every machine. What callgrind collects is what runs
+# inside one function (--toggle-collect) between cost_begin() and cost_end().
+set -eu
+B=${B:-build}
+driver=$B/perf/cost_driver
+out=$B/cost
+rounds=256
+mkdir -p "$out"
+failed=0
+
+# collect FUNCTION VECTOR BATCH: counts into $out/FUNCTION.VECTOR.BATCH
+collect() {
+	local file=$out/$1.$2.$3
+	rm -f "$file" "$file".*
+	valgrind -q --tool=callgrind --callgrind-out-file="$file" --toggle-collect="$1" \
+		--zero-before=cost_begin --dump-before=cost_end --collect-systime=yes \
+		"$driver" "$2" "$3" > "$file.said" 2>&1 || { cat "$file.said"; exit 1; }
+	mv "$file.1" "$file"
+}
+
+instructions() { sed -n 's/^summary: \([0-9]*\).*/\1/p' "$out/$1.$2.$3"; }
+syscalls() { awk '/^summary:/ { print $3 + 0 }' "$out/$1.$2.$3"; }
+per_request() { awk -v n="$1" -v d=$((rounds * $2)) 'BEGIN { printf "%.1f", n / d }'; }
+
+# Functions that ran, from a callgrind file: those with a cost line of their own.
+seen() {
+	awk '
+	/^fn=/ {
+		id = $0; sub(/^fn=/, "", id); name = id
+		sub(/\).*/, ")", id); sub(/^\([0-9]*\) ?/, "", name)
+		if (name != "") names[id] = name
+		current = names[id]; next
+	}
+	/^c?fn=|^cfn=/ {
+		id = $0; sub(/^cfn=/, "", id); name = id
+		sub(/\).*/, ")", id); sub(/^\([0-9]*\) ?/, "", name)
+		if (name != "") names[id] = name; next
+	}
+	/^calls=/ { inclusive = 1; next }
+	/^[0-9+*-]/ {
+		if (inclusive) inclusive = 0
+		else if ($2 > 0) ran[current] = 1
+	}
+	END { for (f in ran) { sub(/\x27[0-9]+$/, "", f); print f } }' "$1" | sort -u
+}
+
+# Instructions that lie in lines FROM..TO of a source file, inlined or not.
+in_lines() { # FILE SOURCE FROM TO
+	awk -v want="$2" -v from="$3" -v to="$4" '
+	/^f[lie]=/ {
+		id = $0; sub(/^f[lie]=/, "", id); name = id
+		sub(/\).*/, ")", id); sub(/^\([0-9]*\) ?/, "", name)
+		if (name != "") names[id] = name
+		ours = names[id] ~ want "$"; next
+	}
+	/^calls=/ { inclusive = 1; next }
+	/^[0-9+*-]/ {
+		if ($1 ~ /^\+/) line += substr($1, 2)
+		else if ($1 ~ /^-/) line -= substr($1, 2)
+		else if ($1 != "*") line = $1
+		if (inclusive) inclusive = 0
+		else if (ours && line >= from && line <= to) sum += $2
+	}
+	END { print sum + 0 }' "$1"
+}
+
+# The lines of a function's body: "FROM TO".
+body() { # SOURCE FUNCTION
+	awk -v f="$2" '
+	!from && $0 ~ "(^|[ *])" f "\\(" && !/;/ { from = NR }
+	from && /^}/ { print from, NR; exit }' "$1"
+}
+
+# Locked instructions (lock prefix, xchg with memory) in the functions named on stdin.
+locked() {
+	awk 'NR == FNR { want[$0] = 1; next }
+	/^[0-9a-f]+ <.*>:$/ { name = $2; gsub(/[<>:]/, "", name); next }
+	name in want && (/\tlock / || /\txchg .*\(/) { print name ":" $0 }' - "$out/disassembly"
+}
+
+heap='^(malloc|calloc|realloc|free|cfree|memalign|aligned_alloc|posix_memalign|reallocarray|_int_malloc|_int_free|sysmalloc|brk|sbrk|mmap|munmap|mremap)$'
+
+row() { # WHAT VECTOR BATCH VALUE BUDGET
+	local verdict=ok
+	awk -v v="$4" -v b="$5" 'BEGIN { exit !(v > b) }' && { verdict=OVER; failed=1; }
+	printf '%-28s %-8s %5s %10s %8s  %s\n' "$1" "$2" "$3" "$4" "$5" "$verdict"
+}
+
+count_row() { # WHAT FUNCTION VECTOR BATCH BUDGET
+	collect "$2" "$3" "$4"
+	row "$1" "$3" "$4" "$(per_request "$(instructions "$2" "$3" "$4")" "$4")" "$5"
+}
+
+# A counter that sees nothing proves nothing: it must see the control's sins.
+control() {
+	collect cost_control control 1
+	local file=$out/cost_control.control.1
+	[ "$(syscalls cost_control control 1)" = $rounds ] &&
+		seen "$file" | grep -qE "$heap" && [ -n "$(seen "$file" | locked)" ] ||
+		{ echo "cost: the counters do not see a syscall, malloc and a locked add"; exit 1; }
+}
+
+# Nothing of this may be on the path: of every function collected so far.
+clean_row() {
+	local files="$out/tent_ring_submit.* $out/poller_turn.* $out/tent_ring_poll.*"
+	local calls=0 file all
+	files=$(ls $files | grep -v '\.said$')
+	for file in $files; do
+		calls=$((calls + $(awk '/^summary:/ { print $3 + 0 }' "$file")))
+	done
+	all=$(for file in $files; do seen "$file"; done | sort -u)
+	echo "$all" > "$out/functions"
+	row "syscalls" all - "$calls" 0
+	row "heap calls" all - "$(echo "$all" | grep -cE "$heap" || true)" 0
+	row "locked instructions" all - "$(echo "$all" | locked | tee "$out/locked" | wc -l)" 0
+	cat "$out/locked"
+	echo "# functions_seen $(echo "$all" | wc -l): $(echo $all)"
+}
+
+rm -f "$out"/*
+objdump -d --no-show-raw-insn "$driver" > "$out/disassembly"
+
+if [ "${1:-}" = brief ]; then
+	collect tent_ring_submit one 32
+	collect poller_turn one 32
+	echo "# instructions_per_request producer $(per_request "$(instructions tent_ring_submit one 32)" 32)" \
+		"engine $(per_request "$(instructions poller_turn one 32)" 32)"
+	echo "# syscalls_per_request $(per_request "$(syscalls poller_turn one 32)" 32)"
+	exit 0
+fi
+
+control
+"$driver" one 32 > "$out/plain"
+echo "# cost  counted by $(valgrind --version) on $(${CC:-gcc} -dumpmachine), $rounds rounds a count"
+echo "# vector 2 clients, 64 regions each, 64-byte requests that cannot merge; one: one" \
+	"intent, four: four intents, full: priority, deadline and hint too"
+echo "# not_counted policies and contracts: this version has none; a policy name is refused"
+echo "# refused $(sed -n 's/^refused //p' "$out/plain") bad requests, one per rule, in the counted program"
+printf '%-28s %-8s %5s %10s %8s\n' "# per request" vector batch count budget
+
+count_row producer tent_ring_submit one 32 60
+count_row producer tent_ring_submit one 1 200
+set -- $(sed -n 's/^lines //p' "$out/plain")
+row "producer lines" one 32 "$1" 2
+row "engine lines" one 32 "$2" 1.1
+count_row "slot to completion" poller_turn one 32 235
+one=$(per_request "$(instructions poller_turn one 32)" 32)
+count_row "slot to completion" poller_turn four 32 260
+count_row "slot to completion" poller_turn full 32 "$(awk -v n="$one" 'BEGIN { print 2 * n }')"
+count_row "slot to completion" poller_turn one 1 600
+count_row "intake and validation" intake_batch one 32 130
+set -- $(body engine/mem.h region_find)
+echo "# of which region lookup (binary search in 64 regions, both ends):" \
+	"$(per_request "$(in_lines "$out/intake_batch.one.32" engine/mem.h "$1" "$2")" 32)"
+count_row "reap" tent_ring_poll one 32 60
+clean_row
+exit $failed

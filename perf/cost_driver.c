@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cost_driver.c - what perf/cost.sh counts: both ends of a ring driven from one
+ * thread (caller mode) with the null backend, so that every instruction between
+ * submit and completion runs here, in the same order each time.
+ *
+ *   cost_driver one|four|full|control BATCH
+ *
+ * Each run first submits one bad request per rule and sees it refused, and compares
+ * the ring's pages before and after a batch; then come ROUNDS rounds between
+ * cost_begin() and cost_end(), where callgrind starts and stops counting.
+ * "control" does what the path must not do, to prove that the counters see it.
+ */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <tent/tentring.h>
+#include <unistd.h>
+
+#include "engine/engine.h"
+#include "ring/clock.h"
+#include "ring/order.h"
+
+#define REGIONS 64
+#define REGION_BYTES 4096u
+#define BATCH_MAX 64
+#define ROUNDS 256
+#define LINE 64
+
+struct world {
+	struct engine *engine;
+	struct tent_client *client, *peer;
+	struct tent_ring *ring, *peer_ring;
+	uint8_t *source, *target;	/* REGIONS regions, a gap after each */
+	uint8_t *closed;		/* the peer's, LOCAL_READ_WRITE */
+	tent_segment_id_t peer_id;
+	uint32_t position;		/* of the next slot */
+	struct tent_request_v1 batch[BATCH_MAX];
+};
+
+static void die(const char *what)
+{
+	struct tent_error_info info = { .size = sizeof(info) };
+
+	tent_client_error(&info);
+	fprintf(stderr, "cost_driver: %s: %s\n", what, info.message);
+	exit(1);
+}
+
+static void need(bool ok, const char *what)
+{
+	if (!ok)
+		die(what);
+}
+
+/* ---- the common vector: 2 clients, 64 regions each -------------------------- */
+
+static uint8_t *region_of(uint8_t *memory, uint32_t i)
+{
+	return memory + (size_t)(i % REGIONS) * 2 * REGION_BYTES;
+}
+
+static uint8_t *make_regions(struct tent_client *c)
+{
+	void *memory;
+
+	need(!tent_client_alloc(c, REGIONS * 2 * REGION_BYTES, "*", &memory), "alloc");
+	for (uint32_t i = 0; i < REGIONS; i++)
+		need(!tent_client_register(c, region_of(memory, i), REGION_BYTES,
+					   TENT_PERM_GLOBAL_READ_WRITE, NULL, 0), "register");
+	return memory;
+}
+
+static void make_client(struct world *w, struct tent_client **c, struct tent_ring **ring,
+			const char *name)
+{
+	int fd = engine_attach_local(w->engine);
+
+	need(fd >= 0 && !tent_client_attach_fd(fd, name, c), "attach");
+	need(!tent_ring_open(*c, 0, 0, ring), "ring open");
+}
+
+static void make_world(struct world *w)
+{
+	static const struct backend *const backends[] = { &null_backend, NULL };
+	struct engine_config config;
+	char error[256] = "";
+
+	engine_config_default(&config);
+	config.caller_mode = true;
+	config.null_enable = true;
+	config.shm_enable = false;
+	if (engine_create(&w->engine, &config, backends, error, sizeof(error)))
+		need(false, error);
+	make_client(w, &w->client, &w->ring, "one");
+	make_client(w, &w->peer, &w->peer_ring, "two");
+	w->source = make_regions(w->client);
+	w->target = make_regions(w->peer);
+	w->closed = region_of(w->target, REGIONS - 1) + REGION_BYTES;
+	need(!tent_client_register(w->peer, w->closed, REGION_BYTES,
+				   TENT_PERM_LOCAL_READ_WRITE, NULL, 0), "register");
+	need(!tent_client_open_segment(w->client, tent_client_segment(w->peer), &w->peer_id),
+	     "open segment");
+}
+
+static void free_world(struct world *w)
+{
+	tent_ring_close(w->ring);
+	tent_ring_close(w->peer_ring);
+	tent_client_detach(w->client);
+	tent_client_detach(w->peer);
+	engine_destroy(w->engine);
+}
+
+/* Requests are scattered over the regions, so that no two could merge. */
+static void fill_batch(struct world *w, const char *vector)
+{
+	bool full = !strcmp(vector, "full"), four = !strcmp(vector, "four");
+
+	for (uint32_t i = 0; i < BATCH_MAX; i++) {
+		w->batch[i] = (struct tent_request_v1) {
+			.struct_size = TENT_REQUEST_V1_SIZE,
+			.schema_version = TENT_REQUEST_SCHEMA_V1,
+			.opcode = i % 2 ? TENT_OPCODE_WRITE : TENT_OPCODE_READ,
+			.source = region_of(w->source, i * 11),
+			.target_id = w->peer_id,
+			.target_offset = (uintptr_t)region_of(w->target, i * 29),
+			.length = 64,
+			.intent_type = four ? 1 + (int)i % 4 : TENT_INTENT_FOREGROUND_GET,
+		};
+		if (!full)
+			continue;
+		w->batch[i].requested_priority = TENT_PRIORITY_HIGH;
+		w->batch[i].deadline_ns = clock_monotonic_ns() + 3600000000000ull;
+		w->batch[i].transport_hint = null_backend.transport;
+	}
+}
+
+/* ---- one round -------------------------------------------------------------- */
+
+static void submit(struct world *w, const void *entries, uint32_t nr, size_t stride)
+{
+	need(!tent_ring_submit(w->ring, entries, nr, stride, 0, 0), "submit");
+	w->position += nr;
+}
+
+/* Drives the engine until nr credits are back; returns the last completion. */
+static struct tent_completion finish(struct world *w, uint32_t nr)
+{
+	struct tent_completion done[BATCH_MAX];
+	uint32_t credits = 0, got = 0;
+
+	for (uint32_t turn = 0; credits < nr; turn++) {
+		need(turn < 1000, "no completion after 1000 turns");
+		engine_drive(w->engine);
+		got = tent_ring_poll(w->ring, done, BATCH_MAX);
+		for (uint32_t i = 0; i < got; i++)
+			credits += done[i].credits;
+	}
+	return done[got - 1];
+}
+
+static void round_trip(struct world *w, uint32_t nr)
+{
+	struct tent_completion last;
+
+	submit(w, w->batch, nr, sizeof(w->batch[0]));
+	last = finish(w, nr);
+	need(last.status == TENT_STATUS_COMPLETED && last.index == nr - 1, "a request failed");
+}
+
+/* ---- lines: the ring's pages before and after -------------------------------- */
+
+static uint32_t lines_changed(const uint8_t *before, const uint8_t *after, size_t size)
+{
+	uint32_t nr = 0;
+
+	for (size_t at = 0; at < size; at += LINE)
+		nr += memcmp(before + at, after + at, LINE) != 0;
+	return nr;
+}
+
+/* Slots hold garbage first: a line that gets the bytes it already had counts too. */
+static void count_lines(struct world *w, uint32_t nr)
+{
+	const struct tent_ring_header *h = tent_ring_header(w->ring);
+	const uint8_t *engine_mem = (const uint8_t *)h;
+	uint8_t *slot = (uint8_t *)tent_ring_slot(w->ring, 0), *client_mem;
+	uint8_t *before = malloc(h->client_size + h->engine_size);
+	uint32_t produced, completed, reaped;
+
+	client_mem = slot - h->slots_offset - (size_t)(w->position % h->slot_count) *
+		     h->slot_stride;
+	need(before && (uintptr_t)client_mem % 4096 == 0, "the client's memory is elsewhere");
+	for (uint32_t i = 0; i < nr; i++) {
+		memset(tent_ring_slot(w->ring, i), 0xa5, h->slot_stride);
+		memset(tent_ring_cell(w->ring, i), 0xa5, TENT_CELL_SIZE);
+	}
+	memcpy(before, client_mem, h->client_size);
+	submit(w, w->batch, nr, sizeof(w->batch[0]));
+	produced = lines_changed(before, client_mem, h->client_size);
+
+	memcpy(before, client_mem, h->client_size);
+	memcpy(before + h->client_size, engine_mem, h->engine_size);
+	finish(w, nr);
+	reaped = lines_changed(before, client_mem, h->client_size);
+	completed = lines_changed(before + h->client_size, engine_mem, h->engine_size);
+	printf("lines %.3f %.3f %.3f\n", (double)produced / nr, (double)completed / nr,
+	       (double)reaped / nr);
+	free(before);
+}
+
+/* ---- one bad request per rule ------------------------------------------------ */
+
+struct spoiled {
+	uint32_t rule;
+	uint32_t offset, size;	/* of the field */
+	uint64_t value;
+};
+#define SPOIL(rule, field, value)						\
+	{ TENT_RULE_##rule, offsetof(struct tent_request_v1, field),		\
+	  sizeof(((struct tent_request_v1 *)0)->field), (uint64_t)(value) }
+
+static void expect_refusal(struct world *w, uint32_t rule, uint32_t index, uint32_t nr)
+{
+	struct tent_completion c = finish(w, nr);
+
+	if (c.rule == rule && c.index == index && (c.flags & TENT_CQE_F_REJECTED) &&
+	    c.error == tent_rule_error(rule))
+		return;
+	fprintf(stderr, "cost_driver: %s: got rule %s, index %u, flags %#x, error %d\n",
+		tent_rule_name(rule), tent_rule_name(c.rule), c.index, c.flags, c.error);
+	exit(1);
+}
+
+/* The bad entry is the second of three. */
+static uint32_t refuse_fields(struct world *w)
+{
+	static const char long_name[] =
+		"0123456789012345678901234567890123456789012345678901234567890123";
+	const struct spoiled list[] = {
+		SPOIL(STRUCT_SIZE, struct_size, 50), SPOIL(SCHEMA, schema_version, 2),
+		SPOIL(OPCODE, opcode, 2), SPOIL(RESV0, resv0, 1), SPOIL(INTENT, intent_type, 7),
+		SPOIL(INTENT_STAGING, intent_type, TENT_INTENT_STAGING_INTERNAL),
+		SPOIL(PRIORITY, requested_priority, 4),
+		SPOIL(DEADLINE_FAR, deadline_ns, INT64_MAX),
+		SPOIL(POLICY_LENGTH, policy_name, (uintptr_t)long_name),
+		SPOIL(POLICY_CHARS, policy_name, (uintptr_t)"a b"),
+		SPOIL(POLICY_UNKNOWN, policy_name, (uintptr_t)"kv-decode"),
+		SPOIL(TRANSPORT, transport_hint, TENT_TRANSPORT_COUNT),
+		SPOIL(RESERVED0, reserved0, 1), SPOIL(FLAGS, flags, 1),
+		SPOIL(SEGMENT, target_id, 999), SPOIL(SOURCE_RANGE, source, UINT64_MAX - 7),
+		SPOIL(SOURCE_UNREGISTERED, source, (uintptr_t)w->source + REGION_BYTES),
+		SPOIL(TARGET_RANGE, target_offset, UINT64_MAX - 7),
+		SPOIL(TARGET_UNREGISTERED, target_offset, (uintptr_t)w->target + REGION_BYTES),
+		SPOIL(TARGET_PERMISSION, target_offset, (uintptr_t)w->closed),
+		SPOIL(TRANSPORT_BUILD, transport_hint, TENT_TRANSPORT_RDMA),
+	};
+	const uint32_t nr = sizeof(list) / sizeof(list[0]);
+
+	for (uint32_t i = 0; i < nr; i++) {
+		struct tent_request_v1 bad[3] = { w->batch[0], w->batch[1], w->batch[2] };
+
+		memcpy((uint8_t *)&bad[1] + list[i].offset, &list[i].value, list[i].size);
+		submit(w, bad, 3, sizeof(bad[0]));
+		expect_refusal(w, list[i].rule, 1, 3);
+	}
+	return nr;
+}
+
+static uint32_t refuse_tail(struct world *w)
+{
+	struct {
+		struct tent_request_v1 request;
+		uint64_t tail;
+	} bad[2] = { { w->batch[0], 0 }, { w->batch[1], 1ull << 63 } };
+
+	bad[0].request.struct_size = bad[1].request.struct_size = sizeof(bad[0]);
+	submit(w, bad, 2, sizeof(bad[0]));
+	expect_refusal(w, TENT_RULE_TAIL, 1, 2);
+	return 1;
+}
+
+/* What only someone who writes slots by hand can get wrong. */
+static struct tent_slot *bare_slot(struct world *w)
+{
+	struct tent_slot *slot = tent_ring_slot(w->ring, 0);
+
+	memset(slot, 0, sizeof(*slot));
+	w->position++;
+	return slot;
+}
+
+static uint32_t refuse_slots(struct world *w)
+{
+	struct tent_indirect *indirect;
+	struct tent_slot *slot = bare_slot(w);
+
+	tent_entry_load(slot, tent_ring_cell(w->ring, 0), &w->batch[0], sizeof(w->batch[0]));
+	slot->request.requested_priority = 3;
+	tent_ring_publish(w->ring, 1, TENT_OP_REQUEST, TENT_SLOT_F_LEGACY);
+	expect_refusal(w, TENT_RULE_PRIORITY_LEGACY, 0, 1);
+
+	slot = bare_slot(w);
+	slot->request.length = 1;
+	tent_ring_publish(w->ring, 1, TENT_OP_NOP, 0);
+	expect_refusal(w, TENT_RULE_SLOT_RESV, 0, 1);
+
+	bare_slot(w);
+	tent_ring_publish(w->ring, 1, TENT_OP_INDIRECT, 0);
+	expect_refusal(w, TENT_RULE_INDIRECT_COUNT, 0, 1);
+
+	indirect = (struct tent_indirect *)&bare_slot(w)->request;
+	indirect->entries = (uintptr_t)w->source;
+	indirect->results = (uintptr_t)w->source + REGION_BYTES;
+	indirect->count = 2;
+	tent_ring_publish(w->ring, 1, TENT_OP_INDIRECT, 0);
+	expect_refusal(w, TENT_RULE_INDIRECT_BUFFER, 0, 1);
+	return 4;
+}
+
+/* ---- what is counted --------------------------------------------------------- */
+
+static __attribute__((noinline)) void cost_begin(void)
+{
+	__asm__ volatile("# differs from cost_end, or the compiler folds them" ::: "memory");
+}
+
+static __attribute__((noinline)) void cost_end(void)
+{
+	__asm__ volatile("" ::: "memory");
+}
+
+/* Everything the path must not do, once per round. */
+static __attribute__((noinline)) void cost_control(uint64_t *word)
+{
+	void *memory = malloc(100);
+
+	__asm__ volatile("" :: "r"(memory) : "memory");
+	free(memory);
+	syscall(SYS_getppid);
+	fetch_add(word, 1);
+}
+
+int main(int argc, char **argv)
+{
+	uint32_t nr = argc == 3 ? (uint32_t)atoi(argv[2]) : 0, refused;
+	static struct world w;
+	uint64_t word = 0;
+
+	if (nr < 1 || nr > BATCH_MAX) {
+		fprintf(stderr, "usage: cost_driver one|four|full|control 1..%d\n", BATCH_MAX);
+		return 2;
+	}
+	make_world(&w);
+	fill_batch(&w, argv[1]);
+	refused = refuse_fields(&w);
+	refused += refuse_tail(&w) + refuse_slots(&w);
+	printf("refused %u\n", refused);
+	count_lines(&w, nr);
+	for (int i = 0; i < 2 * ROUNDS; i++) {
+		if (i == ROUNDS)
+			cost_begin(); /* the first half was the warm-up */
+		if (!strcmp(argv[1], "control"))
+			cost_control(&word);
+		else
+			round_trip(&w, nr);
+	}
+	cost_end();
+	free_world(&w);
+	return 0;
+}
