@@ -21,17 +21,28 @@ struct backend;
 struct backend_queue;
 struct backend_instance;
 
+/* Who holds a transfer. The poller alone reads and writes it. */
+enum transfer_state {
+	TRANSFER_FREE = 0,
+	TRANSFER_PARKED,	/* judged; its batch is not accepted yet */
+	TRANSFER_QUEUED,	/* in a level of the scheduler */
+	TRANSFER_POSTED,	/* the backend's */
+	TRANSFER_CANCELING	/* the backend's, and asked back */
+};
+
 /* One accepted request. The poller's until post() answers POST_PENDING, then the
- * backend's until poll() or cancel() hands it back. */
+ * backend's until poll() or cancel() hands it back. Ordered by use: what intake
+ * writes and completion reads lies in the first two lines. */
 struct transfer {
 	struct transfer *next;		/* in the list of whoever owns it */
+	struct transfer *prev;		/* the scheduler's */
 	struct ring_state *ring;
-	struct batch_state *batch;	/* when its end is not a completion of its own */
 	struct backend_queue *queue;	/* chosen by plan */
 	/* what to move; local is the caller's side */
 	struct region *local, *remote;
 	uint64_t local_addr;		/* address in local's owner */
 	uint64_t remote_addr;		/* address in remote's owner */
+	/* 64 */
 	uint64_t length;		/* bytes */
 	uint64_t done;			/* bytes moved so far */
 	/* how it ended, written by whoever ends it */
@@ -49,12 +60,14 @@ struct transfer {
 	uint8_t level;			/* where the scheduler holds it now, 0 first */
 	uint64_t user_data;
 	uint64_t deadline_ns;		/* CLOCK_MONOTONIC, 0: none */
+	uint64_t seen_ticks;		/* see struct tent_completion */
 	uint32_t index;			/* in its batch */
-	/* stage times, see struct tent_completion */
-	uint32_t posted_ticks, device_ticks;
-	uint64_t seen_ticks;
+	uint32_t posted_ticks;		/* see struct tent_completion */
+	/* 128 */
+	struct batch_state *batch;	/* when its end is not a completion of its own */
 	uint64_t queued_ticks;		/* when it entered its level, for ageing */
 	void *backend_data;		/* the owning backend's */
+	uint8_t state;			/* enum transfer_state; the poller's */
 };
 
 static inline uint8_t *transfer_local(const struct transfer *t)
