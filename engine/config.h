@@ -8,6 +8,15 @@
 #include <stdint.h>
 
 #define ENGINE_POLLERS_MAX 64
+#define CONFIG_KEYS_MAX 32
+
+/* Where a value was read. */
+enum config_source {
+	CONFIG_FROM_DEFAULT = 0,
+	CONFIG_FROM_KEY = 1,		/* engine_config_apply_key() */
+	CONFIG_FROM_JSON = 2,		/* a file, or JSON text */
+	CONFIG_FROM_ENVIRONMENT = 3	/* MC_TENT_CONF */
+};
 
 struct engine_config {
 	/* engine */
@@ -38,12 +47,21 @@ struct engine_config {
 	bool null_enable;		/* transports/null/enable = false: for tests and costs */
 	char null_faults[128];		/* transports/null/faults = "" */
 	uint64_t stream_bytes;		/* transports/shm/stream_bytes = 65536 */
+	/* which engine: "engine" = "thread" | "caller" | "unix:/path" */
+	char attach_path[108];		/* of a running tentd, or "": an engine of our own */
 	/* daemon */
 	char socket_path[108];		/* daemon/socket = "/run/tent/tentd.sock" */
 	bool contain_sigbus;		/* set by tentd: survive clients that punch holes */
+	uint8_t sources[CONFIG_KEYS_MAX]; /* enum config_source, by config_key_at() index */
 };
 
 void engine_config_default(struct engine_config *c);
+
+/*
+ * All functions that apply something: error and warnings are overwritten, with ""
+ * when there is nothing to say; either may be NULL. Warnings are one line each;
+ * what does not fit is replaced by a last line "...".
+ */
 
 /* Applies JSON text. 0, or TENT_ERR_CONFIG with one sentence that names the key
  * (its JSON path), the value and what is allowed; *c is then unchanged. Keys of
@@ -53,7 +71,9 @@ int engine_config_apply_json(struct engine_config *c, const char *json,
 			     char *error, size_t error_size,
 			     char *warnings, size_t warnings_size);
 
-/* Applies one key ("transports/shm/enable") given as text, as tent_set_config. */
+/* Applies one key ("transports/shm/enable") given as text, as tent_set_config:
+ * the key's type decides how the text is read, so "12345" can name a segment and
+ * "1" can switch something on. Lists are comma-separated. */
 int engine_config_apply_key(struct engine_config *c, const char *key,
 			    const char *value, char *error, size_t error_size,
 			    char *warnings, size_t warnings_size);
@@ -63,7 +83,10 @@ int engine_config_apply_file(struct engine_config *c, const char *path,
 			     char *error, size_t error_size,
 			     char *warnings, size_t warnings_size);
 
-/* Applies MC_TENT_CONF (a path or inline JSON) and the MC_* variables. */
+/* Applies MC_TENT_CONF (the path of an existing file, else inline JSON) and names
+ * the MC_* variables that are set. As in the existing engine MC_TENT_CONF replaces
+ * everything; only keys set by engine_config_apply_key() that identify the program
+ * survive it: engine, local_segment_name, rpc_server_hostname, rpc_server_port. */
 int engine_config_apply_environment(struct engine_config *c,
 				    char *error, size_t error_size,
 				    char *warnings, size_t warnings_size);

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* config_keys.c - the table of keys we implement. docs/tent-config.5 explains each. */
+#include <string.h>
+#include <tent/tent.h>
+
+#include "engine/config_table.h"
+
+#define GIB (1ull << 30)
+#define NAME_CHARS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
+
+#define TARGET(field)							\
+	.offset = offsetof(struct engine_config, field),		\
+	.size = sizeof(((struct engine_config *)0)->field)
+#define UINT(field, low, high, unit)					\
+	.type = CONFIG_UINT, TARGET(field), .min = (low), .max = (high), .scale = (unit)
+#define CHOICE(field, words, first)					\
+	.type = CONFIG_CHOICE, TARGET(field), .choices = (words), .min = (first)
+
+static bool is_segment_name(const char *text)
+{
+	return text[strspn(text, NAME_CHARS)] == '\0';
+}
+
+/* A host name or an address, scope and brackets included: it ends up in names, so
+ * no '/'. */
+static bool is_host(const char *text)
+{
+	return text[strspn(text, NAME_CHARS ":[]%")] == '\0';
+}
+
+static bool is_absolute_path(const char *text)
+{
+	return text[0] == '/' && text[1] != '\0';
+}
+
+static bool is_printable(const char *text)
+{
+	for (; *text; text++) {
+		if (*text < 0x20 || *text > 0x7e)
+			return false;
+	}
+	return true;
+}
+
+static const struct config_key keys[] = {
+	{ .path = "engine", .type = CONFIG_ENGINE, TARGET(attach_path),
+	  .initial = "thread",
+	  .meaning = "an engine thread of our own, the caller's own core, or a running tentd" },
+	{ .path = "engine/mode", CHOICE(caller_mode, "thread|caller", 0),
+	  .initial = "thread",
+	  .meaning = "who drives the poller of an engine of our own" },
+	{ .path = "engine/idle", CHOICE(adaptive, "busy|adaptive", 0),
+	  .initial = "adaptive",
+	  .meaning = "whether an idle poller may sleep" },
+	{ .path = "engine/validation", CHOICE(compat, "strict|compat", 0),
+	  .initial = "strict",
+	  .meaning = "refuse unknown intents and priorities, or downgrade and say so" },
+	{ .path = "engine/pollers", UINT(nr_pollers, 1, ENGINE_POLLERS_MAX, 1),
+	  .initial = "1", .meaning = "number of polling threads" },
+	{ .path = "engine/cores", .type = CONFIG_CORES, TARGET(cores),
+	  .initial = "", .meaning = "CPU of each poller, in order; -1: not pinned" },
+	{ .path = "engine/spin_us", UINT(spin_ns, 0, 1000000, 1000),
+	  .initial = "50", .meaning = "idle time before an adaptive poller sleeps" },
+	{ .path = "engine/request_timeout_ms",
+	  UINT(request_timeout_ns, 1, 86400000, 1000000),
+	  .initial = "10000", .meaning = "a request ends with TIMEOUT after this" },
+	{ .path = "engine/priorities", .type = CONFIG_BOOL_NOT, TARGET(no_priorities),
+	  .initial = "true", .meaning = "false: one queue for all levels" },
+	{ .path = "engine/turn_slots", UINT(turn_slots, 1, 65536, 1),
+	  .initial = "64", .meaning = "slots taken per ring and turn" },
+	{ .path = "engine/turn_bytes", UINT(turn_bytes, 4096, GIB, 1),
+	  .initial = "65536", .meaning = "bytes moved per turn before rings are looked at" },
+	{ .path = "intent/default_priority",
+	  CHOICE(default_priority, "high|medium|low", TENT_PRIORITY_HIGH),
+	  .initial = "medium", .meaning = "what requested_priority UNSPEC stands for" },
+	{ .path = "transports/rdma/priority_promotion_timeout_us",
+	  UINT(age_ns, 1, 60000000, 1000),
+	  .initial = "10000", .meaning = "a waiting request rises one level after this" },
+	{ .path = "limits/clients", UINT(clients_max, 1, 65536, 1),
+	  .initial = "1024", .meaning = "clients attached at once" },
+	{ .path = "limits/clients_per_tenant", UINT(clients_per_tenant_max, 1, 65536, 1),
+	  .initial = "256", .meaning = "clients of one user attached at once" },
+	{ .path = "limits/rings_per_client", UINT(rings_max, 1, 4096, 1),
+	  .initial = "64", .meaning = "rings one client may hold" },
+	{ .path = "limits/regions_per_client", UINT(regions_max, 1, 1u << 20, 1),
+	  .initial = "65536", .meaning = "ranges one client may register" },
+	{ .path = "limits/allocated_bytes_per_client", UINT(memory_max, 4096, 1ull << 48, 1),
+	  .initial = "68719476736", .meaning = "memory one client may have allocated for it" },
+	{ .path = "rpc_server_hostname", .type = CONFIG_TEXT, TARGET(host),
+	  .valid = is_host, .allowed = "\"\", or 1..63 of [A-Za-z0-9._:%[]-]",
+	  .initial = "127.0.0.1", .meaning = "the host in segment names; \"\": the default" },
+	{ .path = "rpc_server_port", UINT(port, 0, 65535, 1),
+	  .initial = "15000", .meaning = "the port in segment names; 0: the default" },
+	{ .path = "local_segment_name", .type = CONFIG_TEXT, TARGET(segment_name),
+	  .valid = is_segment_name, .allowed = "\"\", or 1..63 of [A-Za-z0-9._-]",
+	  .initial = "", .meaning = "the segment this program owns; \"\": the engine picks" },
+	{ .path = "transports/shm/enable", .type = CONFIG_BOOL, TARGET(shm_enable),
+	  .initial = "true", .meaning = "memory of processes on this host" },
+	{ .path = "transports/shm/stream_bytes", UINT(stream_bytes, 0, 1ull << 40, 1),
+	  .initial = "65536", .meaning = "copies of at least this size bypass the cache" },
+	{ .path = "transports/null/enable", .type = CONFIG_BOOL, TARGET(null_enable),
+	  .initial = "false", .meaning = "completes without moving: for tests and costs" },
+	{ .path = "transports/null/faults", .type = CONFIG_TEXT, TARGET(null_faults),
+	  .valid = is_printable, .allowed = "up to 127 printable characters",
+	  .initial = "", .meaning = "faults the null transport injects" },
+	{ .path = "daemon/socket", .type = CONFIG_TEXT, TARGET(socket_path),
+	  .valid = is_absolute_path, .allowed = "an absolute path of up to 107 bytes",
+	  .initial = "/run/tent/tentd.sock", .meaning = "where tentd listens" },
+};
+#define NR_KEYS (sizeof(keys) / sizeof(keys[0]))
+_Static_assert(NR_KEYS <= CONFIG_KEYS_MAX, "engine_config.sources holds every key");
+
+const struct config_key *config_key_at(unsigned int i)
+{
+	return i < NR_KEYS ? &keys[i] : NULL;
+}
+
+unsigned int config_key_index(const struct config_key *k)
+{
+	return (unsigned int)(k - keys);
+}
+
+const struct config_key *config_key_find(const char *path)
+{
+	bool short_rdma = strncmp(path, "rdma/", 5) == 0;
+
+	for (unsigned int i = 0; i < NR_KEYS; i++) {
+		const char *own = keys[i].path;
+
+		if (short_rdma && strncmp(own, "transports/rdma/", 16) == 0)
+			own += strlen("transports/");
+		if (strcmp(own, path) == 0)
+			return &keys[i];
+	}
+	return NULL;
+}
+
+/* Levenshtein distance; texts of 64 characters and more are far from anything. */
+static unsigned int distance(const char *a, const char *b)
+{
+	unsigned int row[64], nb = (unsigned int)strlen(b);
+
+	if (nb >= 64)
+		return 64;
+	for (unsigned int j = 0; j <= nb; j++)
+		row[j] = j;
+	for (unsigned int i = 1; a[i - 1]; i++) {
+		unsigned int diagonal = row[0];
+
+		row[0] = i;
+		for (unsigned int j = 1; j <= nb; j++) {
+			unsigned int best = diagonal + (a[i - 1] != b[j - 1]);
+
+			diagonal = row[j];
+			if (row[j] + 1 < best)
+				best = row[j] + 1;
+			if (row[j - 1] + 1 < best)
+				best = row[j - 1] + 1;
+			row[j] = best;
+		}
+	}
+	return row[nb];
+}
+
+const struct config_key *config_key_guess(const char *path)
+{
+	const struct config_key *guess = NULL;
+	unsigned int nearest = 4;	/* further away is no likeness */
+
+	for (unsigned int i = 0; i < NR_KEYS; i++) {
+		const char *leaf = strrchr(keys[i].path, '/');
+		unsigned int d = distance(path, keys[i].path);
+
+		if (leaf && strcmp(leaf + 1, path) == 0)
+			return &keys[i];
+		if (d < nearest) {
+			nearest = d;
+			guess = &keys[i];
+		}
+	}
+	return guess;
+}
