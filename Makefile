@@ -143,6 +143,9 @@ $(B)/perf/cost_driver: $(B)/perf/cost_driver.o $(INTERNAL)
 
 $(B)/tests/test_%: $(B)/tests/test_%.o $(call objs,tests/common/*.c) $(INTERNAL)
 	$(call link,-lcmocka)
+# The replay program's own parts are tested too.
+$(B)/tests/test_replay: $(addprefix $(B)/perf/,replay/trace.o replay/content.o \
+	replay/pool.o replay/map.o common/args.o common/samples.o)
 $(B)/tests/hostile/%: $(B)/tests/hostile/%.o $(call objs,tests/common/*.c) $(INTERNAL)
 	$(call link)
 $(B)/tests/examples/%: $(B)/tests/examples/%.o $(INTERNAL)

@@ -16,10 +16,11 @@
 #include <unistd.h>
 
 #include "perf/common/daemon.h"
+#include "perf/common/machine.h"
 
 #define WAIT_STEPS 1000		/* of 10 ms */
 
-int daemon_program(const char *name, char *path, size_t size)
+int daemon_program_path(const char *name, char *path, size_t size)
 {
 	char self[256];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
@@ -35,7 +36,12 @@ int daemon_program(const char *name, char *path, size_t size)
 		*slash = '\0';
 	}
 	snprintf(path, size, "%s/%s", self, name);
-	return access(path, X_OK) == 0;
+	return 1;
+}
+
+int daemon_program(const char *name, char *path, size_t size)
+{
+	return daemon_program_path(name, path, size) && access(path, X_OK) == 0;
 }
 
 static bool accepts(const char *path)
@@ -86,6 +92,7 @@ static void become_daemon(const struct daemon *d, const char *program)
 	int fd;
 
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	machine_unpin();
 	snprintf(config, sizeof(config), "%s/tentd.json", d->folder);
 	snprintf(log, sizeof(log), "%s/log", d->folder);
 	fd = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);

@@ -27,4 +27,7 @@ int daemon_stop(struct daemon *d);
  * it is not there. */
 int daemon_program(const char *name, char *path, size_t size);
 
+/* Any path relative to the folder everything was built in, there or not. */
+int daemon_program_path(const char *name, char *path, size_t size);
+
 #endif /* TENT_PERF_DAEMON_H */

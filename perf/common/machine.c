@@ -89,6 +89,11 @@ int machine_pin(int cpu)
 	return sched_setaffinity(0, sizeof(set), &set) ? -errno : 0;
 }
 
+void machine_unpin(void)
+{
+	sched_setaffinity(0, sizeof(cpu_set_t), start_affinity());
+}
+
 static bool cpuinfo_find(const char *key, char *value, uint32_t size)
 {
 	char line[4096];
@@ -185,22 +190,6 @@ void machine_warn(struct report *r, uint32_t spinners)
 #ifndef __OPTIMIZE__
 	report_warn(r, "built without optimisation");
 #endif
-}
-
-uint64_t machine_process_ticks(int pid)
-{
-	unsigned long long user, system;
-	char path[48], line[512];
-	const char *end;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	if (!machine_read_line(path, line, sizeof(line)))
-		return 0;
-	end = strrchr(line, ')');	/* the name may hold spaces and ')' */
-	if (!end || sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu",
-			   &user, &system) != 2)
-		return 0;
-	return user + system;
 }
 
 static uint64_t rusage_ticks(int who)

@@ -24,6 +24,10 @@ bool machine_siblings(int a, int b);
 /* Pins the calling thread; -1 leaves it alone. 0 or -errno. */
 int machine_pin(int cpu);
 
+/* Undoes machine_pin(): threads and processes started from here may run where
+ * this program might when it started. */
+void machine_unpin(void);
+
 /* CPU, kernel, virtualisation, pages, clock. */
 void machine_facts(struct report *r);
 
@@ -31,17 +35,13 @@ void machine_facts(struct report *r);
 void machine_warn(struct report *r, uint32_t spinners);
 
 /* What else ran on the machine between begin and end: warns above 5 % of one
- * CPU of foreign work, or 1 % stolen by the hypervisor. children: CPU time, in
- * clock ticks, of processes that are part of the measurement. */
+ * CPU of foreign work, or 1 % stolen by the hypervisor. Children that were waited
+ * for in between count as ours. */
 struct machine_watch {
 	uint64_t busy, steal, own, begin_ns;
 };
 void machine_watch_begin(struct machine_watch *w);
 void machine_watch_end(const struct machine_watch *w, struct report *r);
-
-/* user + system time of a process that is part of the measurement, in clock
- * ticks; added to w->own so that it counts as ours. */
-uint64_t machine_process_ticks(int pid);
 
 /* First line of a file into text, without the newline. False: not readable. */
 bool machine_read_line(const char *path, char *text, uint32_t size);

@@ -40,7 +40,7 @@ void report_begin(struct report *r, bool json, const char *program)
 		r->warnings = need(open_memstream(&r->warnings_text, &r->warnings_size));
 		r->tables = need(open_memstream(&r->tables_text, &r->tables_size));
 	}
-	report_fact(r, "program", "%s", program);
+	report_fact(r, "program", "%s %s", program, TENT_VERSION);
 }
 
 static void fact_json(struct report *r, const char *name, const char *value, bool number)

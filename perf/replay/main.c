@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * main.c - replays a KV-cache trace through tent's rings and says how long the
+ * transfers took. See replay.h for the parts.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "perf/common/args.h"
+#include "perf/common/daemon.h"
+#include "perf/common/machine.h"
+#include "perf/replay/replay.h"
+
+#define TITLE "a KV-cache trace through shared-memory rings, every byte verified"
+#define TRACE "perf/traces/conversation_trace.jsonl"
+
+static struct options options = {
+	.trace = TRACE, .block = 64 << 10, .pool = 4ull << 30, .staging = 256 << 20,
+	.flood = 32 << 20, .speed = 20, .ttft_ms = 200, .prefetch = 8, .seed = 1, .idle = 1,
+	.server_core = -1, .engine_core = -1,
+};
+
+static const struct arg args[] = {
+	{ "trace", ARG_TEXT, &options.trace, 0, 0, NULL, "file in the Mooncake format" },
+	{ "requests", ARG_NUMBER, &options.requests, 0, 1000000000, NULL,
+	  "of the trace; 0: all" },
+	{ "speed", ARG_NUMBER, &options.speed, 1, 1000000, NULL,
+	  "trace seconds per second" },
+	{ "spread", ARG_FLAG, &options.spread, 0, 0, NULL,
+	  "arrivals evenly between the trace's 3 s timestamps" },
+	{ "mode", ARG_CHOICE, &options.mode, 0, 0, "daemon|thread|caller",
+	  "where the engine runs" },
+	{ "engine", ARG_TEXT, &options.engine, 0, 0, NULL,
+	  "unix:PATH of a running tentd, instead of one of our own" },
+	{ "idle", ARG_CHOICE, &options.idle, 0, 0, "busy|adaptive",
+	  "what our own engine does without work" },
+	{ "block", ARG_SIZE, &options.block, 4096, 16 << 20, NULL,
+	  "size of a KV block, a multiple of 4K" },
+	{ "pool", ARG_SIZE, &options.pool, 1 << 20, 1ull << 40, NULL, "the store's LRU pool" },
+	{ "staging", ARG_SIZE, &options.staging, 1 << 20, 1ull << 36, NULL,
+	  "the server's buffers" },
+	{ "ttft", ARG_NUMBER, &options.ttft_ms, 1, 3600000, NULL,
+	  "milliseconds to a request's deadline" },
+	{ "prefetch", ARG_NUMBER, &options.prefetch, 0, 64, NULL,
+	  "blocks per request, at most" },
+	{ "checkpoint-flood", ARG_FLAG, &options.checkpoint_flood, 0, 0, NULL,
+	  "keep checkpoint writes in flight all the time" },
+	{ "flood", ARG_SIZE, &options.flood, 1 << 20, 1ull << 32, NULL,
+	  "bytes the flood keeps in flight" },
+	{ "no-priorities", ARG_FLAG, &options.no_priorities, 0, 0, NULL,
+	  "one queue for all, in our own engine" },
+	{ "seed", ARG_NUMBER, &options.seed, 0, UINT32_MAX, NULL, "of block contents and jitter" },
+	{ "out", ARG_TEXT, &options.out, 0, 0, NULL,
+	  "folder for the distributions and the picture" },
+	{ "json", ARG_FLAG, &options.json, 0, 0, NULL, "one JSON object instead of a table" },
+	{ 0 },
+};
+
+static int refuse(const char *text)
+{
+	fprintf(stderr, "replay: %s\n", text);
+	return 2;
+}
+
+/* What one option's range cannot say. */
+static int check_options(const struct options *o)
+{
+	uint64_t available = machine_memory_available();
+
+	if (o->block % 4096)
+		return refuse("--block must be a multiple of 4K");
+	if (o->pool / o->block < 64 || o->staging / o->block < 64)
+		return refuse("--pool and --staging must hold at least 64 blocks");
+	if (o->pool / o->block >= POOL_NONE)
+		return refuse("--pool holds too many blocks");
+	if (o->flood < o->block)
+		return refuse("--flood must hold at least one block");
+	if (o->engine && (o->no_priorities || o->mode != MODE_DAEMON))
+		return refuse("--engine is a running tentd: it has its own mode and priorities");
+	if (o->engine && strncmp(o->engine, "unix:", 5))
+		return refuse("--engine must be unix:PATH");
+	if (available && store_size(o) + o->staging + o->flood > available) {
+		fprintf(stderr, "replay: --pool, --staging and --flood need %llu MiB; %llu MiB "
+			"are available\n",
+			(unsigned long long)((store_size(o) + o->staging + o->flood) >> 20),
+			(unsigned long long)(available >> 20));
+		return 2;
+	}
+	if (o->out && mkdir(o->out, 0777) && errno != EEXIST) {
+		fprintf(stderr, "replay: %s: %s\n", o->out, strerror(errno));
+		return 2;
+	}
+	return 0;
+}
+
+/* The settings of an engine that we start, as members of a JSON object. */
+static void engine_json(const struct options *o, char *json, size_t size)
+{
+	char cores[32] = "";
+
+	if (o->engine_core >= 0)
+		snprintf(cores, sizeof(cores), ", \"cores\": [%d]", o->engine_core);
+	snprintf(json, size, "\"engine\": { \"idle\": \"%s\", \"priorities\": %s%s }",
+		 o->idle ? "adaptive" : "busy", o->no_priorities ? "false" : "true", cores);
+}
+
+/* In-process engines read the same JSON from the environment. */
+static int configure_in_process(const struct options *o)
+{
+	char members[256], json[272];
+
+	engine_json(o, members, sizeof(members));
+	snprintf(json, sizeof(json), "{ %s }", members);
+	setenv("TENT_ENGINE", o->mode == MODE_CALLER ? "caller" : "thread", 1);
+	return setenv("MC_TENT_CONF", json, 1);
+}
+
+static int find_pool(struct server *s, const char *segment)
+{
+	tent_segment_info_t info = { 0 };
+
+	if (tent_open_segment(s->engine, &s->target, segment))
+		return complain("tent_open_segment");
+	if (tent_get_segment_info(s->engine, s->target, &info))
+		return complain("tent_get_segment_info");
+	for (int i = 0; i < info.num_buffers; i++)
+		if (info.buffers[i].length >= store_size(s->o))
+			s->pool_base = info.buffers[i].base;
+	tent_free_segment_info(&info);
+	if (s->pool_base)
+		return 0;
+	fprintf(stderr, "%s: the store's segment has no buffer of the pool's size\n", segment);
+	return -1;
+}
+
+/* The server of a store in another process. */
+static int serve_remote(struct server *s, const char *url, const char *segment)
+{
+	int rc = -1;
+
+	setenv("TENT_ENGINE", url, 1);
+	s->engine = tent_create_engine();
+	if (!tent_available(s->engine))
+		return complain("tent_create_engine");
+	machine_pin(s->o->server_core);
+	if (find_pool(s, segment) == 0)
+		rc = server_run(s);
+	tent_destroy_engine(s->engine);
+	return rc;
+}
+
+/* The server that is its own store: in-process engines have no others to talk
+ * to, so that the pool lies in the server's own segment. */
+static int serve_local(struct server *s)
+{
+	void *pool;
+	int rc = -1;
+
+	configure_in_process(s->o);
+	s->engine = tent_create_engine();
+	if (!tent_available(s->engine))
+		return complain("tent_create_engine");
+	pool = store_open_pool(s->engine, s->o);
+	s->target = TENT_LOCAL_SEGMENT;
+	s->pool_base = (uint64_t)(uintptr_t)pool;
+	machine_pin(s->o->server_core);
+	if (pool)
+		rc = server_run(s);
+	tent_destroy_engine(s->engine);
+	return rc;
+}
+
+static int serve_daemon(struct server *s)
+{
+	struct daemon daemon = { 0 };
+	const char *url = s->o->engine;
+	struct store store;
+	char config[256];
+	int rc = -1;
+
+	engine_json(s->o, config, sizeof(config));
+	if (!url && daemon_start(&daemon, config))
+		return -1;
+	if (!url)
+		url = daemon.url;
+	if (store_start(&store, s->o, url) == 0) {
+		rc = serve_remote(s, url, store.segment);
+		rc |= store_stop(&store);
+	}
+	if (daemon_stop(&daemon)) {
+		fprintf(stderr, "tentd did not end cleanly\n");
+		rc = -1;
+	}
+	return rc;
+}
+
+static void choose_cores(struct options *o)
+{
+	if (machine_cores() < 2 || o->mode == MODE_CALLER)
+		return;
+	o->server_core = machine_core(0);
+	o->engine_core = machine_core(1);
+}
+
+static bool all_well(const struct stats *stats)
+{
+	uint64_t failed = stats->wrong_blocks;
+
+	for (int t = 0; t < TRAFFIC_COUNT; t++)
+		failed += stats->traffic[t].failed;
+	return !failed && !*stats->first_error;
+}
+
+static int replay(struct report *r, const struct trace *trace)
+{
+	static struct stats stats;
+	struct server server = { .o = &options, .trace = trace, .stats = &stats };
+	struct machine_watch watch;
+	struct floors floors;
+	int rc;
+
+	machine_warn(r, options.mode == MODE_CALLER ? 1 : 2);
+	machine_pin(options.server_core);
+	floors_measure(&floors, &options);
+	machine_unpin();
+	output_facts_before(r, &options, trace, &floors);
+	machine_watch_begin(&watch);
+	if (options.mode == MODE_DAEMON)
+		rc = serve_daemon(&server);
+	else
+		rc = serve_local(&server);
+	if (rc)
+		return 1;
+	if (!options.engine)	/* that tentd's work is not foreign */
+		machine_watch_end(&watch, r);
+	output_results(r, &options, &stats);
+	output_picture(r, &options, &stats, &floors);
+	return all_well(&stats) ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+	int rc = args_parse(argc, argv, TITLE, args);
+	char error[512];
+	struct report r;
+	struct trace trace;
+
+	if (rc >= 0)
+		return rc;
+	rc = check_options(&options);
+	if (rc)
+		return rc;
+	if (trace_load(&trace, options.trace, options.requests, error, sizeof(error)))
+		return refuse(error);
+	if (options.spread)
+		trace_spread(&trace, options.seed);
+	choose_cores(&options);
+	report_begin(&r, options.json, "replay");
+	rc = replay(&r, &trace);
+	report_end(&r);
+	trace_free(&trace);
+	return rc;
+}

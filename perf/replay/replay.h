@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * replay.h - the parts of the replay program.
+ *
+ *   main.c     options; starts tentd and the store; runs the server; reports
+ *   store.c    the process that owns the KV pool
+ *   server.c   the open loop: what is due, what has ended, what is left to do
+ *   jobs.c     one batch in flight, from its requests to its verified bytes
+ *   flood.c    the checkpoint that never ends, to disturb the others
+ *   output.c   floors, facts, table, picture
+ *   progress.c the bar on a terminal
+ *   trace.c pool.c map.c content.c   as their headers say
+ */
+#ifndef TENT_PERF_REPLAY_REPLAY_H
+#define TENT_PERF_REPLAY_REPLAY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <tent/tent.h>
+
+#include "perf/common/report.h"
+#include "perf/common/samples.h"
+#include "perf/replay/pool.h"
+#include "perf/replay/trace.h"
+
+enum replay_mode { MODE_DAEMON = 0, MODE_THREAD, MODE_CALLER };
+
+struct options {
+	const char *trace;
+	const char *engine;	/* unix:PATH of a running tentd, or NULL: our own */
+	const char *out;	/* folder for data and picture, or NULL */
+	uint64_t requests;	/* 0: all */
+	uint64_t block, pool, staging, flood; /* bytes */
+	uint64_t speed;		/* trace seconds per second */
+	uint64_t ttft_ms;
+	uint64_t prefetch;	/* blocks per request, at most */
+	uint64_t seed;
+	int mode;		/* enum replay_mode */
+	int idle;		/* 0 busy, 1 adaptive: of an engine we start */
+	bool checkpoint_flood, no_priorities, spread, json;
+	int server_core, engine_core;	/* -1: not pinned */
+};
+
+/* What is measured apart. */
+enum traffic { GET = 0, PREFETCH, CHECKPOINT, FLOOD, TRAFFIC_COUNT };
+
+struct traffic_stats {
+	struct samples latency_ns;	/* per batch, from the scheduled time */
+	uint64_t batches, requests, bytes;
+	uint64_t met, missed;		/* deadlines */
+	uint64_t failed;		/* requests that did not complete */
+};
+
+struct stats {
+	struct traffic_stats traffic[TRAFFIC_COUNT];
+	struct samples lateness_ns;	/* start of a request after its scheduled time */
+	uint64_t verified_bytes, wrong_blocks;
+	uint64_t blocks, hits, unwritten, skipped_writes;
+	uint64_t prefetched, prefetch_used, evictions;
+	uint64_t begin_ns, end_ns;
+	char first_error[512];		/* "" while all is well */
+};
+
+/* ---- store.c ----------------------------------------------------------- */
+
+/* Bytes the store allocates: the pool, then the flood's area. */
+uint64_t store_size(const struct options *o);
+
+/* Allocates, touches and registers the pool in this program's own segment.
+ * NULL after saying why on stderr. */
+void *store_open_pool(tent_engine_t engine, const struct options *o);
+
+struct store {
+	int pid, ready_fd, quit_fd;
+	char segment[128];	/* its full name */
+};
+
+/* Forks the store process (before this process has an engine) and waits until
+ * its pool is registered. 0 or -1 after saying why. */
+int store_start(struct store *s, const struct options *o, const char *engine_url);
+
+/* Lets it end and waits. Its exit status. */
+int store_stop(struct store *s);
+
+/* ---- jobs.c ------------------------------------------------------------ */
+
+struct server;
+
+struct job_block {
+	uint64_t id;		/* what its bytes must be */
+	uint8_t *buffer;	/* in the staging area */
+	uint64_t target;	/* address in the pool */
+	uint32_t slot;		/* of the pool; POOL_NONE: the flood's area */
+};
+
+/* One batch. Lives from job_new() to job_free(); a GET or PREFETCH goes submit,
+ * end, verify; a CHECKPOINT goes fill, submit, end. */
+struct job {
+	struct job *next;
+	enum traffic traffic;
+	tent_batch_id_t batch;
+	uint64_t scheduled_ns, deadline_ns;
+	uint32_t nr, done;	/* blocks; how many are filled or verified */
+	bool failed;
+	struct job_block blocks[];
+};
+
+struct job_list {
+	struct job *first, **last;
+	uint32_t nr;
+};
+void job_list_init(struct job_list *l);
+void job_list_add(struct job_list *l, struct job *j);
+struct job *job_list_take(struct job_list *l);
+
+struct job *job_new(enum traffic traffic, uint32_t room, uint64_t scheduled_ns);
+void job_add(struct job *j, uint64_t id, uint8_t *buffer, uint64_t target, uint32_t slot);
+
+/* Submits it as one batch and moves it to the running ones. On failure it is
+ * ended as failed. */
+void job_submit(struct server *s, struct job *j);
+
+/* Just submits; 0 or a negative enum tent_error. */
+int job_try_submit(struct server *s, struct job *j);
+
+/* Looks at every running batch; those that ended leave the list. True: one did. */
+bool jobs_poll(struct server *s);
+
+/* Fills, or verifies, the next block of a job. True: that was its last. */
+bool job_fill_one(struct server *s, struct job *j);
+bool job_verify_one(struct server *s, struct job *j);
+
+/* ---- server.c ---------------------------------------------------------- */
+
+struct server {
+	const struct options *o;
+	const struct trace *trace;
+	tent_engine_t engine;
+	tent_segment_id_t target;
+	uint64_t pool_base;	/* address of the pool in its owner */
+	struct pool pool;
+	struct successors successors;
+	uint8_t *staging;
+	uint8_t **free_buffers;
+	uint32_t nr_free, nr_buffers;
+	tent_request_v1_t *entries; /* scratch for one batch */
+	uint64_t start_ns;	/* the scheduled time of arrival 0 */
+	size_t next;		/* request of the trace */
+	struct job_list running;	/* submitted */
+	struct job_list to_fill;	/* checkpoints whose bytes are being made */
+	struct job_list to_verify;	/* reads whose bytes are being checked */
+	uint8_t *flood;		/* the flood's source */
+	bool lost;		/* the engine does not answer any more */
+	struct stats *stats;
+};
+
+/* Opens the store's segment and replays. 0; -1 after saying why on stderr. */
+int server_run(struct server *s);
+
+/* A staging buffer back, or one taken; NULL when none is free. */
+uint8_t *buffer_take(struct server *s);
+void buffer_give(struct server *s, uint8_t *buffer);
+
+/* What ended, with which consequences for the pool. */
+void server_job_ended(struct server *s, struct job *j);
+
+void server_note_error(struct server *s, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* Prints a tent_ call's failure with its details. Always -1. */
+int complain(const char *what);
+
+/* ---- flood.c ----------------------------------------------------------- */
+
+/* Fills the flood's source and starts all of its batches. */
+int flood_start(struct server *s);
+/* A batch of it ended: again, while requests are left. */
+void flood_again(struct server *s, struct job *j);
+/* Reads the flood's area back and verifies it. */
+int flood_verify(struct server *s);
+
+/* ---- output.c ---------------------------------------------------------- */
+
+struct floors {
+	double pingpong_ns, memcpy_ns;	/* medians; memcpy of one block */
+};
+void floors_measure(struct floors *f, const struct options *o);
+
+void output_facts_before(struct report *r, const struct options *o, const struct trace *t,
+			 const struct floors *f);
+void output_results(struct report *r, const struct options *o, struct stats *stats);
+
+/* Writes the distributions and draws them; prints where they are. */
+void output_picture(struct report *r, const struct options *o, struct stats *stats,
+		    const struct floors *f);
+
+/* ---- progress.c -------------------------------------------------------- */
+
+/* On a terminal's stderr; at most ten times a second. */
+void progress_show(const struct server *s);
+void progress_clear(void);
+
+#endif /* TENT_PERF_REPLAY_REPLAY_H */
