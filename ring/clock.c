@@ -8,7 +8,7 @@
 #include "ring/clock.h"
 
 #define CALIBRATE_NS 5000000u	/* long enough for a rate within some ppm */
-#define PAIR_TRIES 16		/* the tightest of these is taken */
+#define MOMENT_TRIES 16
 
 uint64_t clock_monotonic_ns(void)
 {
@@ -18,22 +18,28 @@ uint64_t clock_monotonic_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* One moment in both clocks: the try with the fewest ticks around the syscall. */
-static void read_pair(uint64_t *ticks, uint64_t *ns)
+/* One moment in both clocks. */
+struct moment {
+	uint64_t ticks, ns;
+};
+
+/* The try with the fewest ticks around the clock's reading. */
+static struct moment read_moment(void)
 {
+	struct moment m = { 0, 0 };
 	uint64_t best = UINT64_MAX;
 
-	for (int i = 0; i < PAIR_TRIES; i++) {
+	for (int i = 0; i < MOMENT_TRIES; i++) {
 		uint64_t before = ticks_now();
-		uint64_t now = clock_monotonic_ns();
+		uint64_t ns = clock_monotonic_ns();
 		uint64_t span = ticks_now() - before;
 
-		if (span < best) {
+		if (span <= best) {
 			best = span;
-			*ticks = before + span / 2;
-			*ns = now;
+			m = (struct moment){ before + span / 2, ns };
 		}
 	}
+	return m;
 }
 
 /* (ns << 32) / ticks without 128-bit arithmetic: ns has 64 bits on any ABI. */
@@ -50,26 +56,24 @@ static uint64_t rate(uint64_t ns, uint64_t ticks)
 
 void tick_clock_calibrate(struct tick_clock *c)
 {
-	uint64_t ticks, ns, end_ticks, end_ns;
+	struct moment start = read_moment(), end;
 
-	read_pair(&ticks, &ns);
 	do {
-		read_pair(&end_ticks, &end_ns);
-	} while (end_ns - ns < CALIBRATE_NS || end_ticks == ticks);
-	c->tick_mult = rate(end_ns - ns, end_ticks - ticks);
-	c->tick_origin = end_ticks;
-	c->ns_origin = end_ns;
+		end = read_moment();
+	} while (end.ns - start.ns < CALIBRATE_NS || end.ticks <= start.ticks);
+	c->tick_mult = rate(end.ns - start.ns, end.ticks - start.ticks);
+	c->tick_origin = end.ticks;
+	c->ns_origin = end.ns;
 }
 
-/* Between two calls lies a second or so: the pair's error of some 50 ns is then far
- * below what the clock is slewed by. Too short a span would measure only the error. */
+/* Between two calls lies a second or so: the error of some 50 ns in a moment is then
+ * far below what the clock is slewed by. A short span would measure only that error. */
 void tick_clock_resync(struct tick_clock *c)
 {
-	uint64_t ticks, ns;
+	struct moment now = read_moment();
 
-	read_pair(&ticks, &ns);
-	if (ns - c->ns_origin >= CALIBRATE_NS && ticks > c->tick_origin)
-		c->tick_mult = rate(ns - c->ns_origin, ticks - c->tick_origin);
-	c->tick_origin = ticks;
-	c->ns_origin = ns;
+	if (now.ns - c->ns_origin >= CALIBRATE_NS && now.ticks > c->tick_origin)
+		c->tick_mult = rate(now.ns - c->ns_origin, now.ticks - c->tick_origin);
+	c->tick_origin = now.ticks;
+	c->ns_origin = now.ns;
 }
