@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rules.c - what users read about a broken rule, from the one list in rules.h. */
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <tent/tentring.h>
+
+struct rule_text {
+	const char *name, *field, *allowed;
+	int error;
+};
+
+static const struct rule_text rules[TENT_RULE_COUNT] = {
+#define RULE_TEXT(rule, number, category, text_field, text_allowed)	\
+	[number] = { #rule, text_field, text_allowed, TENT_ERR_##category },
+	TENT_RULES(RULE_TEXT)
+#undef RULE_TEXT
+};
+
+static const struct rule_text *rule_find(uint32_t rule)
+{
+	return rule < TENT_RULE_COUNT && rules[rule].name ? &rules[rule] : NULL;
+}
+
+int tent_rule_error(uint32_t rule)
+{
+	const struct rule_text *r = rule_find(rule);
+
+	if (rule == TENT_RULE_NONE)
+		return TENT_OK;
+	return r ? r->error : TENT_ERR_RUNTIME;
+}
+
+const char *tent_rule_field(uint32_t rule)
+{
+	const struct rule_text *r = rule_find(rule);
+
+	return r ? r->field : "";
+}
+
+const char *tent_rule_name(uint32_t rule)
+{
+	const struct rule_text *r = rule_find(rule);
+
+	return r ? r->name : "";
+}
+
+/* Addresses and flags are read in hex, everything else is a count or an enum. */
+static bool reads_in_hex(const struct rule_text *r)
+{
+	return r->error == TENT_ERR_ADDRESS || r->error == TENT_ERR_FLAGS ||
+	       r->error == TENT_ERR_OWNER_GONE;
+}
+
+void tent_rule_describe(uint32_t rule, int64_t value, char *text, size_t size)
+{
+	const struct rule_text *r = rule_find(rule);
+
+	if (!size)
+		return;
+	if (!r)
+		snprintf(text, size, "rule %" PRIu32 " is broken; value %" PRId64, rule, value);
+	else if (reads_in_hex(r))
+		snprintf(text, size, "%s is 0x%" PRIx64 "; allowed: %s", r->field,
+			 (uint64_t)value, r->allowed);
+	else
+		snprintf(text, size, "%s is %" PRId64 "; allowed: %s", r->field, value,
+			 r->allowed);
+}
