@@ -13,6 +13,7 @@
  *   F6/F6  NEED_WAKE           engine will sleep <-> client has published
  *   R7/A7  region table        control thread    -> poller
  *   R8/A8  poller command      control thread    -> poller, and its answer back
+ *   R9/A9  guarded range       control thread    -> SIGBUS handler
  *   R9/A9  lane state          poller            -> worker of private memory
  *   R10/A10 inbox              worker            -> poller, with the lane's result
  * F pairs are store-then-load on both sides (Dekker): the side that goes to
