@@ -93,24 +93,45 @@ static __attribute__((noinline)) int refuse_room(const struct tent_ring *r, size
 				ring_known_room(r));
 }
 
+/* Where slots are; copied out of the ring, since every store to a slot would make
+ * the compiler load these again. */
+struct slot_view {
+	uint8_t *slots, *cells;
+	uint32_t mask, shift;
+};
+
+static inline __attribute__((always_inline)) struct tent_slot *
+load_slot(const struct slot_view *v, uint32_t position, const uint8_t *entry, size_t stride,
+	  uint64_t user_data)
+{
+	size_t i = position & v->mask;
+	struct tent_slot *slot = (struct tent_slot *)(v->slots + (i << v->shift));
+
+	slot->user_data = user_data;
+	entry_load(slot, (char *)v->cells + i * TENT_CELL_SIZE, entry, stride);
+	return slot;
+}
+
 int tent_ring_submit(struct tent_ring *ring, const void *entries, size_t count,
 		     size_t entry_stride, uint64_t user_data, uint16_t flags)
 {
-	int rc = client_check_entries(entries, count, entry_stride);
-	const uint8_t *entry = entries;
+	const struct slot_view v = { ring->slots, ring->cells, ring->slot_mask,
+				     ring->slot_shift };
+	const uint8_t *entry = entries, *end;
 	uint32_t position = ring->tail;
+	struct tent_slot *slot;
+	int rc = client_check_entries(entries, count, entry_stride);
 
 	if (rc || !count)
 		return rc;
 	if (!ring_has_room(ring, count))
 		return refuse_room(ring, count);
-	for (size_t i = 0; i < count; i++, position++, entry += entry_stride) {
-		struct tent_slot *slot = ring_slot_at(ring, position);
-
-		slot->user_data = user_data + i;
-		entry_load(slot, ring_cell_at(ring, position), entry, entry_stride);
-		if (i)
-			head_follower(slot, position);
+	end = entry + count * entry_stride;
+	load_slot(&v, position, entry, entry_stride, user_data);
+	for (entry += entry_stride; entry < end; entry += entry_stride) {
+		position++;
+		slot = load_slot(&v, position, entry, entry_stride, ++user_data);
+		head_follower(slot, position);
 	}
 	publish_first(ring, (uint32_t)count, TENT_OP_REQUEST, flags);
 	return 0;
