@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * legacy.c - the functions that only the older API has. They answer 0 or -1, as its
+ * programs expect; tent_last_error() has the rest.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <tent/transfer_engine.h>
+
+#include "lib/lib.h"
+
+static int answer(int rc)
+{
+	return rc ? -1 : 0;
+}
+
+/* The array comes from a compiler: its alignment is the ABI's, not 8. */
+static int check_array(const tent_request_t *entries, size_t count)
+{
+	size_t bytes, end;
+
+	if (!entries)
+		return lib_fail_null("entries");
+	if ((uintptr_t)entries % _Alignof(tent_request_t))
+		return lib_fail(TENT_RULE_ARG_ALIGN, (int64_t)(uintptr_t)entries);
+	if (__builtin_mul_overflow(count, sizeof(*entries), &bytes) ||
+	    __builtin_add_overflow((uintptr_t)entries, bytes, &end))
+		return lib_fail(TENT_RULE_ARG_OVERFLOW, (int64_t)count);
+	return 0;
+}
+
+int tent_submit(tent_engine_t engine, tent_batch_id_t batch_id, tent_request_t *entries,
+		size_t count)
+{
+	const struct lib_source src = { entries, count, sizeof(*entries), true };
+	struct lib_engine *e = lib_engine_find(engine);
+
+	if (!e || check_array(entries, count))
+		return -1;
+	return answer(lib_submit(e, batch_id, &src));
+}
+
+int tent_submit_notif(tent_engine_t engine, tent_batch_id_t batch_id, tent_request_t *entries,
+		      size_t count, const char *name, const char *message)
+{
+	struct lib_engine *e = lib_engine_find(engine);
+
+	if (!e || check_array(entries, count) || !lib_batch_find(e, batch_id))
+		return -1;
+	return answer(lib_fail_notifications(name, message));
+}
+
+int tent_send_notifs(tent_engine_t engine, tent_segment_id_t handle, const char *name,
+		     const char *message)
+{
+	(void)handle;
+	if (!lib_engine_find(engine))
+		return -1;
+	return answer(lib_fail_notifications(name, message));
+}
+
+int tent_recv_notifs(tent_engine_t engine, tent_notifi_info *info)
+{
+	if (!lib_engine_find(engine))
+		return -1;
+	if (!info)
+		return answer(lib_fail_null("info"));
+	memset(info, 0, sizeof(*info));
+	return 0;
+}
+
+void tent_free_notifs(tent_notifi_info *info)
+{
+	if (!info)
+		return;
+	free(info->records);
+	memset(info, 0, sizeof(*info));
+}
+
+int tent_get_nic_load_stats(tent_engine_t engine, tent_nic_load_stat_t *stats, size_t *count)
+{
+	if (!lib_engine_find(engine))
+		return -1;
+	if (!stats || !count)
+		return answer(lib_fail_null(stats ? "count" : "stats"));
+	*count = 0;
+	return answer(lib_fail_text(TENT_ERR_UNSUPPORTED, TENT_RULE_NOT_BUILT, "call",
+				    "this build drives no network interface"));
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * settings.c - what tent_set_config() and tent_load_config_from_file() collected on
+ * this thread, and how it becomes the configuration of an engine.
+ *
+ * Order, as programs of the existing engine expect it: the file, then the keys. An
+ * MC_TENT_CONF replaces both but for the keys that say who we are. MC_* variables come
+ * last.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/lib.h"
+
+#define TEXT_SIZE 8192		/* bytes of warnings one source may add */
+
+struct setting {
+	struct setting *next;
+	char *value;		/* points behind key */
+	char key[];
+};
+
+static __thread struct setting *settings;	/* in the order they were made */
+static __thread char *config_file;
+static __thread bool out_of_memory;		/* a setting was lost: refuse to start */
+
+/* The keys that MC_TENT_CONF does not replace. */
+static const char *const identity_keys[] = {
+	"metadata_type", "metadata_servers", "local_segment_name",
+	"rpc_server_hostname", "rpc_server_port",
+};
+
+static bool is_identity(const char *key)
+{
+	for (size_t i = 0; i < sizeof(identity_keys) / sizeof(*identity_keys); i++)
+		if (!strcmp(key, identity_keys[i]))
+			return true;
+	return false;
+}
+
+/* Takes the setting of a key out of the list; a later one replaces it. */
+static void forget(const char *key)
+{
+	for (struct setting **at = &settings; *at; at = &(*at)->next) {
+		struct setting *s = *at;
+
+		if (strcmp(s->key, key))
+			continue;
+		*at = s->next;
+		free(s);
+		return;
+	}
+}
+
+void tent_set_config(const char *key, const char *value)
+{
+	struct setting **end = &settings, *s;
+	size_t key_size, value_size;
+
+	if (!key || !value) {
+		lib_fail_null(key ? "value" : "key");
+		return;
+	}
+	if (lib_thread_watch()) {
+		out_of_memory = true;
+		return;
+	}
+	key_size = strlen(key) + 1;
+	value_size = strlen(value) + 1;
+	s = malloc(sizeof(*s) + key_size + value_size);
+	if (!s) {
+		out_of_memory = true;
+		return;
+	}
+	forget(key);
+	s->next = NULL;
+	s->value = memcpy(s->key + key_size, value, value_size);
+	memcpy(s->key, key, key_size);
+	while (*end)
+		end = &(*end)->next;
+	*end = s;
+}
+
+void tent_load_config_from_file(const char *path)
+{
+	char *copy;
+
+	if (!path) {
+		lib_fail_null("path");
+		return;
+	}
+	copy = lib_thread_watch() ? NULL : strdup(path);
+	if (!copy) {
+		out_of_memory = true;
+		return;
+	}
+	free(config_file);
+	config_file = copy;
+}
+
+void lib_settings_free(void)
+{
+	while (settings)
+		forget(settings->key);
+	free(config_file);
+	config_file = NULL;
+}
+
+static struct warned {				/* pool lock */
+	struct warned *next;
+	char line[];
+} *warned;
+
+/* True the first time a line comes. Without memory it may come twice. */
+static bool is_new_warning(const char *line, size_t length)
+{
+	struct warned *w;
+
+	for (w = warned; w; w = w->next)
+		if (strlen(w->line) == length && !memcmp(w->line, line, length))
+			return false;
+	w = malloc(sizeof(*w) + length + 1);
+	if (!w)
+		return true;
+	memcpy(w->line, line, length);
+	w->line[length] = 0;
+	w->next = warned;
+	warned = w;
+	return true;
+}
+
+void lib_warn(const char *warnings)
+{
+	lib_pool_lock();
+	while (*warnings) {
+		size_t length = strcspn(warnings, "\n");
+
+		if (length && is_new_warning(warnings, length))
+			fprintf(stderr, "tent: %.*s\n", (int)length, warnings);
+		warnings += length + (warnings[length] == '\n');
+	}
+	lib_pool_unlock();
+}
+
+/* What one apply function said. */
+struct answer {
+	char error[512];
+	char warnings[TEXT_SIZE];
+};
+
+static int judge(struct answer *a, int error)
+{
+	lib_warn(a->warnings);
+	if (!error)
+		return 0;
+	return lib_fail_text(error, TENT_RULE_CONFIG, "config", "%s", a->error);
+}
+
+static int apply_file(struct engine_config *c, const char *path)
+{
+	struct answer a = { "", "" };
+
+	return judge(&a, engine_config_apply_file(c, path, a.error, sizeof(a.error), a.warnings,
+						  sizeof(a.warnings)));
+}
+
+static int apply_environment(struct engine_config *c)
+{
+	struct answer a = { "", "" };
+
+	return judge(&a, engine_config_apply_environment(c, a.error, sizeof(a.error), a.warnings,
+							 sizeof(a.warnings)));
+}
+
+/* only_identity: the rest was replaced by MC_TENT_CONF. "engine" is ours. */
+static int apply_keys(struct engine_config *c, bool only_identity)
+{
+	for (const struct setting *s = settings; s; s = s->next) {
+		struct answer a = { "", "" };
+		int rc;
+
+		if (!strcmp(s->key, "engine") || (only_identity && !is_identity(s->key)))
+			continue;
+		rc = judge(&a, engine_config_apply_key(c, s->key, s->value, a.error,
+						       sizeof(a.error), a.warnings,
+						       sizeof(a.warnings)));
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static int apply_all(struct engine_config *c)
+{
+	const char *replaces = getenv("MC_TENT_CONF");
+	int rc = 0;
+
+	if (replaces && *replaces) {
+		rc = apply_environment(c);
+		return rc ? rc : apply_keys(c, true);
+	}
+	if (config_file)
+		rc = apply_file(c, config_file);
+	if (!rc)
+		rc = apply_keys(c, false);
+	return rc ? rc : apply_environment(c);
+}
+
+static const char *engine_word(void)
+{
+	const char *word = getenv("TENT_ENGINE");
+
+	if (word && *word)
+		return word;
+	for (const struct setting *s = settings; s; s = s->next)
+		if (!strcmp(s->key, "engine"))
+			return s->value;
+	return NULL;
+}
+
+static int choose_engine(struct lib_choice *choice, const char *word)
+{
+	size_t length;
+
+	if (!word)
+		return 0; /* engine/mode of the configuration holds */
+	if (!strcmp(word, "thread") || !strcmp(word, "caller")) {
+		choice->config.caller_mode = word[0] == 'c';
+		return 0;
+	}
+	length = strlen(word);
+	if (!strncmp(word, "unix:/", 6) && length - 5 < sizeof(choice->daemon)) {
+		memcpy(choice->daemon, word + 5, length - 4);
+		return 0;
+	}
+	return lib_fail_text(TENT_ERR_CONFIG, TENT_RULE_CONFIG, "engine",
+			     "engine is \"%.80s\"; allowed: thread, caller, or unix:/path of up "
+			     "to %zu bytes", word, sizeof(choice->daemon) - 1);
+}
+
+int lib_settings_resolve(struct lib_choice *choice)
+{
+	int rc;
+
+	memset(choice, 0, sizeof(*choice));
+	engine_config_default(&choice->config);
+	if (out_of_memory)
+		return lib_fail_text(TENT_ERR_CONFIG, TENT_RULE_CONFIG, "config",
+				     "a setting was lost: out of memory");
+	rc = apply_all(&choice->config);
+	return rc ? rc : choose_engine(choice, engine_word());
+}
