@@ -164,8 +164,8 @@ static void print_object(const json_t *object)
 	json_object_foreach((json_t *)object, name, value) {
 		if (!json_is_array(value))
 			continue;
-		printf("%s%s: %s\n", is_first ? "" : "\n", name,
-		       json_array_size(value) ? "" : "none");
+		printf("%s%s:%s\n", is_first ? "" : "\n", name,
+		       json_array_size(value) ? "" : " none");
 		is_first = false;
 		if (is_table(value)) {
 			print_table(value);

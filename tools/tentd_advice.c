@@ -11,7 +11,9 @@
 #include "ring/spin.h"
 #include "tools/tentd.h"
 
-#define CAP_SYS_PTRACE_BIT 19	/* linux/capability.h */
+/* Opening another user's /proc/PID/mem takes both; bits of linux/capability.h. */
+#define CAP_DAC_OVERRIDE_BIT 1
+#define CAP_SYS_PTRACE_BIT 19
 
 /* The number after "name" in a file of "name: number" lines, -1 when absent. */
 static long long file_number(const char *path, const char *name, int base)
@@ -70,10 +72,10 @@ static void advise_private_memory(void)
 {
 	long long caps = file_number("/proc/self/status", "CapEff", 16);
 
-	if (caps >= 0 && (caps >> CAP_SYS_PTRACE_BIT & 1))
+	if (caps >= 0 && (caps >> CAP_SYS_PTRACE_BIT & 1) && (caps >> CAP_DAC_OVERRIDE_BIT & 1))
 		return;
-	tentd_say("warning: without CAP_SYS_PTRACE only clients of tentd's own user can "
-		  "register private memory");
+	tentd_say("warning: without CAP_SYS_PTRACE and CAP_DAC_OVERRIDE only clients of "
+		  "tentd's own user can register private memory");
 }
 
 void tentd_advise(const struct engine_config *c)
