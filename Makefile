@@ -118,9 +118,12 @@ $(B)/libtent_shared.so: $(B)/libtent.so.1
 $(B)/%.so: $(B)/%.so.1
 	$(Q)ln -sf $(<F) $@
 
-$(B)/%.pc: lib/%.pc.in Makefile
-	@mkdir -p $(@D)
-	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' $< > $@
+# PREFIX may differ from the last call's, so these are made each time.
+fill = @mkdir -p $(@D); sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' $< > $@
+$(B)/%.pc: lib/%.pc.in FORCE
+	$(fill)
+$(B)/%.service: tools/%.service.in FORCE
+	$(fill)
 
 # ---- programs ----------------------------------------------------------------
 
@@ -144,8 +147,8 @@ $(B)/perf/cost_driver: $(B)/perf/cost_driver.o $(INTERNAL)
 $(B)/tests/test_%: $(B)/tests/test_%.o $(call objs,tests/common/*.c) $(INTERNAL)
 	$(call link,-lcmocka)
 # The replay program's own parts are tested too.
-$(B)/tests/test_replay: $(addprefix $(B)/perf/,replay/trace.o replay/content.o \
-	replay/pool.o replay/map.o common/args.o common/samples.o)
+$(B)/tests/test_replay: $(addprefix $(B)/perf/,replay/trace.o replay/pool.o \
+	replay/map.o common/content.o common/args.o common/samples.o)
 $(B)/tests/hostile/%: $(B)/tests/hostile/%.o $(call objs,tests/common/*.c) $(INTERNAL)
 	$(call link)
 $(B)/tests/examples/%: $(B)/tests/examples/%.o $(INTERNAL)
@@ -219,16 +222,19 @@ perf: all
 clean:
 	rm -rf $(B)
 
-install: $(LIBS) $(TOOLS)
-	install -d $(DESTDIR)$(PREFIX)/include/tent $(DESTDIR)$(PREFIX)/lib/pkgconfig \
-		$(DESTDIR)$(PREFIX)/bin
-	install -m 644 uapi/tent/*.h $(DESTDIR)$(PREFIX)/include/tent
-	install -m 644 $(B)/tent.pc $(B)/tentring.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig
-	install -m 644 $(B)/libtent.a $(B)/libtentring.a $(DESTDIR)$(PREFIX)/lib
-	install -m 755 $(B)/libtent.so.1 $(B)/libtentring.so.1 $(DESTDIR)$(PREFIX)/lib
-	ln -sf libtent.so.1 $(DESTDIR)$(PREFIX)/lib/libtent.so
-	ln -sf libtent.so.1 $(DESTDIR)$(PREFIX)/lib/libtent_shared.so
-	ln -sf libtentring.so.1 $(DESTDIR)$(PREFIX)/lib/libtentring.so
-	$(if $(strip $(TOOLS)),install -m 755 $(TOOLS) $(DESTDIR)$(PREFIX)/bin)
+D := $(DESTDIR)$(PREFIX)
+install: all $(B)/tentd.service
+	install -d $(D)/include/tent $(D)/lib/pkgconfig $(D)/lib/systemd/system $(D)/bin
+	install -m 644 uapi/tent/*.h $(D)/include/tent
+	install -m 644 $(B)/tent.pc $(B)/tentring.pc $(D)/lib/pkgconfig
+	install -m 644 $(B)/libtent.a $(B)/libtentring.a $(D)/lib
+	install -m 755 $(B)/libtent.so.1 $(B)/libtentring.so.1 $(D)/lib
+	ln -sf libtent.so.1 $(D)/lib/libtent.so
+	ln -sf libtent.so.1 $(D)/lib/libtent_shared.so
+	ln -sf libtentring.so.1 $(D)/lib/libtentring.so
+	install -m 755 $(TOOLS) $(D)/bin
+	install -m 644 $(B)/tentd.service $(D)/lib/systemd/system
+	for page in $(wildcard docs/*.[1-9]); do install -D -m 644 $$page \
+		$(D)/share/man/man$${page##*.}/$${page##*/} || exit 1; done
 
 -include $(shell find $(B) -maxdepth 3 -name '*.d' 2> /dev/null)
