@@ -28,11 +28,11 @@ static inline __attribute__((always_inline)) void
 entry_load(struct tent_slot *slot, char *cell, const uint8_t *entry, size_t stride)
 {
 	uint8_t *to = (uint8_t *)&slot->request;
-	uint64_t first, name, tail = (uint64_t)stride << 32;
+	uint64_t first = 0, name, tail = (uint64_t)stride << 32;
 
-	memcpy(&first, entry, sizeof(first));
-	if (__builtin_expect((uint32_t)first != TENT_REQUEST_V1_SIZE ||
-			     stride < TENT_REQUEST_V1_SIZE || stride > UINT32_MAX, 0)) {
+	if (stride >= TENT_REQUEST_V1_SIZE && stride <= TENT_REQUEST_MAX_STRIDE)
+		memcpy(&first, entry, sizeof(first));
+	if (__builtin_expect((uint32_t)first != TENT_REQUEST_V1_SIZE, 0)) {
 		entry_load_general(slot, cell, entry, stride);
 		return;
 	}
