@@ -453,6 +453,44 @@ static void a_write_stuck_past_the_bound_says_that_its_target_is_unfenced(void *
 	fake_stop(&a);
 }
 
+/* ---- who wakes the poller --------------------------------------------------- */
+
+static void a_worker_that_finished_wakes_the_poller(void **state)
+{
+	struct shm_fix *f = *state;
+	struct pollfd p = { .fd = f->event_fd, .events = POLLIN };
+	struct transfer t;
+	struct fake a;
+
+	fake_start(&a, f, 1);
+	t = read_of(f, &a, 100);
+	start(&t);
+	assert_int_equal(poll(&p, 1, -1), 1);
+	assert_ptr_equal(shm_backend.poll(f->queue), &t);
+	fake_stop(&a);
+}
+
+static void a_copy_left_for_the_next_turn_keeps_the_poller_awake(void **state)
+{
+	struct shm_fix *f = *state;
+	struct pollfd p = { .fd = f->event_fd, .events = POLLIN };
+	struct transfer t[2];
+	struct fake a;
+
+	fake_start(&a, f, 1);
+	fake_stick_writes(&a);
+	for (int i = 0; i < 2; i++) {
+		t[i] = write_to(f, &a, 100);
+		start(&t[i]);
+	}
+	assert_int_equal(poll(&p, 1, 0), 0);
+	assert_null(shm_backend.poll(f->queue)); /* copies one of the two */
+	assert_int_equal(poll(&p, 1, 0), 1);
+	fake_unstick(&a);
+	collect(f, 2);
+	fake_stop(&a);
+}
+
 /* ---- who cleans up ---------------------------------------------------------- */
 
 static void closing_a_stuck_owner_does_not_wait_for_it(void **state)
@@ -531,6 +569,8 @@ int main(void)
 		T(cancel_of_a_copy_in_progress_waits_for_the_worker),
 		T(a_read_stuck_past_the_bound_ends_and_leaves_its_lane_behind),
 		T(a_write_stuck_past_the_bound_says_that_its_target_is_unfenced),
+		T(a_worker_that_finished_wakes_the_poller),
+		T(a_copy_left_for_the_next_turn_keeps_the_poller_awake),
 		T(closing_a_stuck_owner_does_not_wait_for_it),
 		cmocka_unit_test(a_worker_inherits_its_owner_when_the_instance_closes),
 	};
