@@ -17,6 +17,7 @@
 
 #include "engine/engine.h"
 #include "perf/common/args.h"
+#include "perf/common/complain.h"
 #include "perf/common/machine.h"
 #include "perf/common/pingpong.h"
 #include "perf/common/report.h"
@@ -74,15 +75,6 @@ struct rig {
 	void *memory;
 };
 
-static int complain(const char *what)
-{
-	struct tent_error_info info = { .size = sizeof(info) };
-
-	tent_client_error(&info);
-	fprintf(stderr, "%s: %s\n", what, info.message);
-	return -EIO;
-}
-
 /* A thread engine with only the null backend, busy, alone on its core. */
 static int rig_engine(struct rig *g, int core)
 {
@@ -115,13 +107,13 @@ static int rig_open(struct rig *g, int core)
 	if (fd < 0)
 		return fd;
 	if (tent_client_attach_fd(fd, NULL, &g->client))
-		return complain("attach");
+		return complain_ring("attach");
 	if (tent_ring_open(g->client, (uint32_t)options.slots, 0, &g->ring))
-		return complain("ring");
+		return complain_ring("ring");
 	if (tent_client_alloc(g->client, 2 * 4096, "*", &g->memory) ||
 	    tent_client_register(g->client, g->memory, 2 * 4096,
 				 TENT_PERM_GLOBAL_READ_WRITE, NULL, 0))
-		return complain("memory");
+		return complain_ring("memory");
 	return 0;
 }
 
@@ -339,7 +331,8 @@ static int bench(struct report *r, struct bench *b)
 		rc = one_run(b);
 		machine_unpin();
 		if (rc) {
-			fprintf(stderr, "ring_rtt: %s\n", strerror(-rc));
+			fprintf(stderr, "ring_rtt: run %llu failed\n",
+				(unsigned long long)i + 1);
 			return 2;
 		}
 	}

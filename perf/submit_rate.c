@@ -17,6 +17,7 @@
 #include "engine/engine.h"
 #include "io/backends.h"
 #include "perf/common/args.h"
+#include "perf/common/complain.h"
 #include "perf/common/daemon.h"
 #include "perf/common/machine.h"
 #include "perf/common/report.h"
@@ -81,15 +82,6 @@ struct rig {
 
 /* ---- setup ------------------------------------------------------------- */
 
-static int complain(const char *what)
-{
-	struct tent_error_info info = { .size = sizeof(info) };
-
-	tent_client_error(&info);
-	fprintf(stderr, "%s: %s\n", what, info.message);
-	return -1;
-}
-
 static int open_engine(struct rig *g)
 {
 	static const struct backend *const null_only[] = { &null_backend, NULL };
@@ -111,7 +103,7 @@ static int open_engine(struct rig *g)
 	fd = engine_attach_local(g->engine);
 	if (fd < 0)
 		return fprintf(stderr, "engine: attach: %s\n", strerror(-fd)), -1;
-	return tent_client_attach_fd(fd, NULL, &g->client) ? complain("attach") : 0;
+	return tent_client_attach_fd(fd, NULL, &g->client) ? complain_ring("attach") : 0;
 }
 
 static int open_daemon(struct rig *g)
@@ -124,7 +116,7 @@ static int open_daemon(struct rig *g)
 		 options.backend ? "true" : "false");
 	if (daemon_start(&g->daemon, config))
 		return -1;
-	return tent_client_attach(g->daemon.socket, NULL, &g->client) ? complain("attach") : 0;
+	return tent_client_attach(g->daemon.socket, NULL, &g->client) ? complain_ring("attach") : 0;
 }
 
 static int open_rig(struct rig *g, enum mode mode)
@@ -136,10 +128,10 @@ static int open_rig(struct rig *g, enum mode mode)
 	if (mode == DAEMON ? open_daemon(g) : open_engine(g))
 		return -1;
 	if (tent_ring_open(g->client, (uint32_t)options.slots, 0, &g->ring))
-		return complain("ring");
+		return complain_ring("ring");
 	if (tent_client_alloc(g->client, bytes, "*", &memory) ||
 	    tent_client_register(g->client, memory, bytes, TENT_PERM_GLOBAL_READ_WRITE, NULL, 0))
-		return complain("memory");
+		return complain_ring("memory");
 	g->memory = memory;
 	memset(g->memory, 0x5a, bytes);
 	g->entries = calloc(ENTRIES, sizeof(*g->entries));

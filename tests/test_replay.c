@@ -16,7 +16,7 @@
 
 #include "perf/common/args.h"
 #include "perf/common/samples.h"
-#include "perf/replay/content.h"
+#include "perf/common/content.h"
 #include "perf/replay/pool.h"
 #include "perf/replay/trace.h"
 

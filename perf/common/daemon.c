@@ -66,7 +66,7 @@ static void print_log(const struct daemon *d)
 	snprintf(path, sizeof(path), "%s/log", d->folder);
 	f = fopen(path, "re");
 	while (f && fgets(line, sizeof(line), f))
-		fprintf(stderr, "tentd: %s", line);
+		fputs(line, stderr);
 	if (f)
 		fclose(f);
 }

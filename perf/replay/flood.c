@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "perf/replay/content.h"
+#include "perf/common/content.h"
 #include "perf/replay/replay.h"
 
 #define FLOOD_BATCH 64u			/* blocks */

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "perf/replay/content.h"
+#include "perf/common/content.h"
 #include "perf/replay/replay.h"
 
 static const struct {

@@ -178,7 +178,7 @@ static int serve_daemon(struct server *s)
 {
 	struct daemon daemon = { 0 };
 	const char *url = s->o->engine;
-	struct store store;
+	struct process store;
 	char config[256];
 	int rc = -1;
 
@@ -188,8 +188,8 @@ static int serve_daemon(struct server *s)
 	if (!url)
 		url = daemon.url;
 	if (store_start(&store, s->o, url) == 0) {
-		rc = serve_remote(s, url, store.segment);
-		rc |= store_stop(&store);
+		rc = serve_remote(s, url, store.said);
+		rc |= process_stop(&store);
 	}
 	if (daemon_stop(&daemon)) {
 		fprintf(stderr, "tentd did not end cleanly\n");

@@ -9,7 +9,7 @@
  *   flood.c    the checkpoint that never ends, to disturb the others
  *   output.c   floors, facts, table, picture
  *   progress.c the bar on a terminal
- *   trace.c pool.c map.c content.c   as their headers say
+ *   trace.c pool.c map.c   as their headers say
  */
 #ifndef TENT_PERF_REPLAY_REPLAY_H
 #define TENT_PERF_REPLAY_REPLAY_H
@@ -18,6 +18,8 @@
 #include <stdint.h>
 #include <tent/tent.h>
 
+#include "perf/common/complain.h"
+#include "perf/common/process.h"
 #include "perf/common/report.h"
 #include "perf/common/samples.h"
 #include "perf/replay/pool.h"
@@ -70,17 +72,9 @@ uint64_t store_size(const struct options *o);
  * NULL after saying why on stderr. */
 void *store_open_pool(tent_engine_t engine, const struct options *o);
 
-struct store {
-	int pid, ready_fd, quit_fd;
-	char segment[128];	/* its full name */
-};
-
-/* Forks the store process (before this process has an engine) and waits until
- * its pool is registered. 0 or -1 after saying why. */
-int store_start(struct store *s, const struct options *o, const char *engine_url);
-
-/* Lets it end and waits. Its exit status. */
-int store_stop(struct store *s);
+/* Starts the store process (before this process has an engine); p->said is the
+ * full name of its segment. As process_start(). */
+int store_start(struct process *p, const struct options *o, const char *engine_url);
 
 /* ---- jobs.c ------------------------------------------------------------ */
 
@@ -166,9 +160,6 @@ void server_job_ended(struct server *s, struct job *j);
 
 void server_note_error(struct server *s, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-
-/* Prints a tent_ call's failure with its details. Always -1. */
-int complain(const char *what);
 
 /* ---- flood.c ----------------------------------------------------------- */
 

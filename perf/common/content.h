@@ -4,8 +4,8 @@
  * word differs from its neighbours, from the same word of every other block, and
  * from zero-filled or stale memory. A reader checks all of them.
  */
-#ifndef TENT_PERF_REPLAY_CONTENT_H
-#define TENT_PERF_REPLAY_CONTENT_H
+#ifndef TENT_PERF_CONTENT_H
+#define TENT_PERF_CONTENT_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -16,4 +16,4 @@ void content_fill(void *block, size_t size, uint64_t seed, uint64_t id);
 /* Offset of the first wrong 8-byte word, or size when all are right. */
 size_t content_check(const void *block, size_t size, uint64_t seed, uint64_t id);
 
-#endif /* TENT_PERF_REPLAY_CONTENT_H */
+#endif /* TENT_PERF_CONTENT_H */

@@ -2,7 +2,7 @@
 /* content.c - words that count up from a mixed start, eight at a time. */
 #include <stdbool.h>
 
-#include "perf/replay/content.h"
+#include "perf/common/content.h"
 
 #define LANES 8			/* words per step; one step is a cache line */
 

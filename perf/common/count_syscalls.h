@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* count_syscalls.h - how many system calls a piece of code makes, by ptrace. */
+#ifndef TENT_PERF_COUNT_SYSCALLS_H
+#define TENT_PERF_COUNT_SYSCALLS_H
+
+/* Brackets the piece of code; a system call that nobody else makes so. */
+void count_syscalls_mark(void);
+
+/*
+ * Runs body(arg) in a child whose first thread is traced, and counts the system
+ * calls of that thread between the first and the second mark. The child's exit
+ * status must be 0. Returns the count, or -errno; first gets the number of the
+ * first system call, or -1.
+ */
+int count_syscalls(int (*body)(void *arg), void *arg, long *first);
+
+#endif /* TENT_PERF_COUNT_SYSCALLS_H */
