@@ -14,7 +14,7 @@
  *
  *   poller: lane_post()          worker: run_lane()          poller: harvest()
  *   lane filled in, state JOB -> pread/pwrite             -> result in the lane
- *              R9/A9                  inbox push: R10/A10
+ *              R10/A10                  inbox push: R11/A11
  *
  * A transfer has one chunk on its way at a time, in one lane per private end.
  */
@@ -65,8 +65,8 @@ struct lane {
 	uint64_t address;	/* in the owner */
 	uint32_t length;	/* bytes */
 	uint32_t moved;		/* bytes, when it comes back; less than length: fault */
-	struct lane *next_done;	/* R10/A10 */
-	uint32_t state;		/* enum lane_state; R9/A9 */
+	struct lane *next_done;	/* R11/A11 */
+	uint32_t state;		/* enum lane_state; R10/A10 */
 };
 
 /* What one poller and one owner share. The lists are the poller's. */
@@ -83,7 +83,7 @@ struct channel {
 /* Lanes on their way back to one poller. Outlives its queue while a worker that
  * is stuck may still come back to it. */
 struct shm_inbox {
-	struct lane *done;	/* a stack; R10/A10 */
+	struct lane *done;	/* a stack; R11/A11 */
 	int event_fd;		/* our own duplicate, or -1 */
 	uint32_t refs;		/* the queue, and each owner */
 };

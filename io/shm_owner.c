@@ -27,10 +27,11 @@
 
 /* private_owner.wake. One word, changed by exchange only, so the last exchange
  * decides: either the poller sees ASLEEP and wakes, or the worker sees CALLED
- * and looks at its lanes again. Carries R9/A9 too. */
+ * and looks at its lanes again. Carries R10/A10 too. */
 enum { WORKER_AWAKE = 0, WORKER_CALLED = 1, WORKER_ASLEEP = 2 };
 
-/* private_owner.life. Whoever exchanges it second frees (acquire and release both). */
+/* private_owner.life. Whoever exchanges it second frees: R12/A12, in both
+ * directions. */
 enum { LIFE_BOTH = 0, LIFE_WORKER_GONE = 1, LIFE_ABANDONED = 2 };
 
 /* How long a worker stays awake after its last job: a poller answers a chunk
@@ -62,7 +63,7 @@ void shm_lane_post(struct lane *lane)
 	lane->moved = 0;
 	lane->posted_ns = clock_monotonic_ns();
 	lane->in_worker = true;
-	/* R9, pairs with A9 in run_lane(): the job before its state. */
+	/* R10, pairs with A10 in run_lane(): the job before its state. */
 	store_release(&lane->state, (uint32_t)LANE_JOB);
 	worker_call(lane->channel->owner);
 }
@@ -104,7 +105,7 @@ static void inbox_push(struct shm_inbox *inbox, struct lane *lane)
 {
 	struct lane *top = load_relaxed(&inbox->done);
 
-	/* R10, pairs with A10 in harvest(): the result before the lane. */
+	/* R11, pairs with A11 in harvest(): the result before the lane. */
 	do
 		lane->next_done = top;
 	while (!compare_exchange(&inbox->done, &top, lane));
@@ -119,7 +120,7 @@ static bool run_lane(struct private_owner *o, struct lane *lane)
 {
 	uint32_t expected = LANE_JOB;
 
-	/* A9, pairs with R9. The poller may take a job back until here. */
+	/* A10, pairs with R10. The poller may take a job back until here. */
 	if (load_relaxed(&lane->state) != LANE_JOB ||
 	    !compare_exchange(&lane->state, &expected, (uint32_t)LANE_BUSY))
 		return false;
@@ -172,6 +173,7 @@ static void *worker_main(void *arg)
 			worker_idle(o);
 	}
 	close(o->mem_fd);
+	/* R12/A12, pairs with owner_abandon(). */
 	if (exchange(&o->life, (uint32_t)LIFE_WORKER_GONE) == LIFE_ABANDONED)
 		owner_free(o);
 	else
@@ -268,7 +270,7 @@ int shm_owner_open(struct backend_instance *base, int mem_fd,
 	return 0;
 }
 
-/* Does no poller hold a lane of it? Pairs with the last store in harvest(). */
+/* Does no poller hold a lane of it? A10, pairs with the last R10 in harvest(). */
 static bool is_idle(const struct private_owner *o)
 {
 	for (uint32_t c = 0; c < o->nr_channels; c++)
@@ -283,6 +285,7 @@ static void owner_abandon(struct private_owner *o)
 {
 	pthread_t thread = o->thread;
 
+	/* R12/A12, pairs with worker_main(). */
 	if (exchange(&o->life, (uint32_t)LIFE_ABANDONED) == LIFE_WORKER_GONE) {
 		pthread_join(thread, NULL);
 		owner_free(o);

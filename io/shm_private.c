@@ -315,7 +315,7 @@ static void harvest(struct shm_queue *q)
 
 	if (!load_relaxed(&q->inbox->done))
 		return;
-	/* A10, pairs with R10 in inbox_push(). */
+	/* A11, pairs with R11 in inbox_push(). */
 	for (l = exchange(&q->inbox->done, NULL); l; l = next) {
 		next = l->next_done;
 		l->in_worker = false;
@@ -325,7 +325,8 @@ static void harvest(struct shm_queue *q)
 			continue;
 		}
 		/* Left behind by an end that did not wait. Its owner may be
-		 * closed already, and freed after the store: touch it last. */
+		 * closed already, and freed after the store: touch it last.
+		 * R10, pairs with A10 in is_idle(). */
 		channel_run(q, l->channel);
 		if (!l->in_worker)
 			store_release(&l->state, (uint32_t)LANE_IDLE);

@@ -14,8 +14,9 @@
  *   R7/A7  region table        control thread    -> poller
  *   R8/A8  poller command      control thread    -> poller, and its answer back
  *   R9/A9  guarded range       control thread    -> SIGBUS handler
- *   R9/A9  lane state          poller            -> worker of private memory
- *   R10/A10 inbox              worker            -> poller, with the lane's result
+ *   R10/A10 lane state         poller            -> worker of private memory
+ *   R11/A11 inbox              worker            -> poller, with the lane's result
+ *   R12/A12 owner's life       worker <-> control: whoever comes second frees
  * F pairs are store-then-load on both sides (Dekker): the side that goes to
  * sleep pays, with membarrier(GLOBAL_EXPEDITED) or a full fence.
  */
