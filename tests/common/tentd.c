@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tentd.c - see tentd.h. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "tests/common/tentd.h"
+
+static void check(int good, const char *what)
+{
+	if (good)
+		return;
+	perror(what);
+	abort();
+}
+
+void tentd_prepare(struct tentd *t)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+
+	memset(t, 0, sizeof(*t));
+	t->program.status = 0;
+	strcpy(t->folder, "/tmp/tent-test-XXXXXX");
+	check(mkdtemp(t->folder) != NULL, "mkdtemp");
+	check(chmod(t->folder, 0755) == 0, "chmod");
+	snprintf(t->socket, sizeof(t->socket), "%s/tentd.sock", t->folder);
+	snprintf(t->notify_path, sizeof(t->notify_path), "%s/notify", t->folder);
+	t->notify = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	check(t->notify >= 0, "socket");
+	strcpy(a.sun_path, t->notify_path);
+	check(bind(t->notify, (struct sockaddr *)&a, sizeof(a)) == 0, "bind");
+}
+
+void tentd_configure(struct tentd *t, const char *json)
+{
+	FILE *f;
+
+	snprintf(t->config, sizeof(t->config), "%s/tentd.json", t->folder);
+	f = fopen(t->config, "we");
+	check(f && fputs(json, f) >= 0 && fclose(f) == 0, t->config);
+}
+
+void tentd_start(struct tentd *t, const char *const *args)
+{
+	const char *argv[PROGRAM_ARGS_MAX + 1] = { "--socket", t->socket };
+	char env[128];
+	int nr = 2;
+
+	if (t->config[0]) {
+		argv[nr++] = "--config";
+		argv[nr++] = t->config;
+	}
+	while (args && *args && nr < PROGRAM_ARGS_MAX)
+		argv[nr++] = *args++;
+	snprintf(env, sizeof(env), "NOTIFY_SOCKET=%s", t->notify_path);
+	program_start(&t->program, "tools/tentd", argv, env, 0);
+}
+
+const char *tentd_message(struct tentd *t)
+{
+	struct pollfd p[2] = { { .fd = t->notify, .events = POLLIN },
+			       { .fd = t->program.pidfd, .events = POLLIN } };
+	static char text[256];
+	ssize_t length;
+
+	while (poll(p, 2, -1) < 0)
+		check(errno == EINTR, "poll");
+	length = recv(t->notify, text, sizeof(text) - 1, MSG_DONTWAIT);
+	text[length < 0 ? 0 : length] = '\0';
+	return text;
+}
+
+void tentd_start_ready(struct tentd *t, const char *const *args)
+{
+	const char *message;
+
+	tentd_start(t, args);
+	message = tentd_message(t);
+	if (strcmp(message, "READY=1") == 0)
+		return;
+	fprintf(stderr, "tentd said \"%s\" to the service manager, not READY=1\n%s", message,
+		program_errors(&t->program));
+	abort();
+}
+
+int tentd_end(struct tentd *t, int signal_number)
+{
+	kill(t->program.pid, signal_number);
+	return program_wait(&t->program);
+}
+
+void tentd_cleanup(struct tentd *t)
+{
+	static const char *const names[] = { "tentd.sock", "notify", "tentd.json" };
+	char path[128];
+
+	if (t->program.status < 0)
+		tentd_end(t, SIGKILL);
+	close(t->notify);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		snprintf(path, sizeof(path), "%s/%s", t->folder, names[i]);
+		unlink(path);
+	}
+	check(rmdir(t->folder) == 0, t->folder);
+}
