@@ -256,6 +256,14 @@ static void the_protocol_has_the_offsets_of_completions_and_requests(void **stat
 	FIELD("## 6.", tent_request_v1, flags);
 }
 
+static void manual_pages_pass_their_linter(void **state)
+{
+	(void)state;
+	if (system("command -v mandoc > /dev/null") != 0)
+		skip();
+	assert_int_equal(system("mandoc -T lint -W warning docs/*.[1578]"), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -266,6 +274,7 @@ int main(void)
 		cmocka_unit_test(the_protocol_lists_every_message_with_its_sizes),
 		cmocka_unit_test(the_protocol_has_the_offsets_of_shared_memory),
 		cmocka_unit_test(the_protocol_has_the_offsets_of_completions_and_requests),
+		cmocka_unit_test(manual_pages_pass_their_linter),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
