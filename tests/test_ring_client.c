@@ -1,0 +1,695 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_ring_client.c - a client and an engine that may answer anything. */
+#include "tests/ring_fake.h"
+
+#include <sys/mman.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+struct session {
+	struct fake *fake;
+	struct tent_client *client;
+};
+
+static int open_session(void **state)
+{
+	struct session *s = calloc(1, sizeof(*s));
+
+	s->fake = fake_start(fake_geometry(8, 8, 0, 0));
+	s->client = fake_attach(s->fake);
+	*state = s;
+	return 0;
+}
+
+static int close_session(void **state)
+{
+	struct session *s = *state;
+
+	tent_client_detach(s->client);
+	fake_stop(s->fake);
+	free(s);
+	return 0;
+}
+
+static void hello_names_the_segment_and_the_epoch(void **state)
+{
+	struct session *s = *state;
+
+	assert_string_equal(tent_client_segment(s->client), "127.0.0.1:15000/fake");
+	assert_true(tent_client_epoch(s->client) == FAKE_EPOCH);
+	assert_int_equal(tent_client_engine_alive(s->client), 1);
+}
+
+/* ---- replies that do not fit --------------------------------------------------- */
+
+static void bend_cookie(struct fake *f, struct ctl_message *m)
+{
+	(void)f;
+	m->head.cookie++;
+}
+
+static void bend_type(struct fake *f, struct ctl_message *m)
+{
+	(void)f;
+	m->head.type ^= 1;
+}
+
+static void bend_no_reply_bit(struct fake *f, struct ctl_message *m)
+{
+	(void)f;
+	m->head.type &= (uint16_t)~TENT_CTL_REPLY;
+}
+
+static void bend_shorter(struct fake *f, struct ctl_message *m)
+{
+	(void)f;
+	m->head.size -= 8;
+}
+
+static void bend_longer(struct fake *f, struct ctl_message *m)
+{
+	(void)f;
+	m->head.size += 8;
+}
+
+static void bend_tiny(struct fake *f, struct ctl_message *m)
+{
+	(void)f;
+	m->head.size = sizeof(m->head);
+}
+
+static void bend_no_fds(struct fake *f, struct ctl_message *m)
+{
+	(void)f;
+	m->nr_fds = 0;
+}
+
+static void bend_one_fd(struct fake *f, struct ctl_message *m)
+{
+	m->nr_fds = 1;
+	m->fds[0] = f->hosts[0].event_fd;
+}
+
+static void bend_positive_error(struct fake *f, struct ctl_message *m)
+{
+	(void)f;
+	((struct tent_ctl_plain_reply *)m->bytes)->status.error = 1;
+}
+
+static void bend_unknown_error(struct fake *f, struct ctl_message *m)
+{
+	(void)f;
+	((struct tent_ctl_plain_reply *)m->bytes)->status.error = -1000;
+}
+
+static void bend_error_with_fds(struct fake *f, struct ctl_message *m)
+{
+	(void)f;
+	m->head.size = sizeof(struct tent_ctl_plain_reply);
+	((struct tent_ctl_plain_reply *)m->bytes)->status.error = TENT_ERR_CAPACITY;
+}
+
+/* After such a reply nothing on the connection can be believed: it is given up. */
+static void a_reply_that_does_not_fit_ends_the_connection(void **state)
+{
+	static void (*const bends[])(struct fake *, struct ctl_message *) = {
+		bend_cookie, bend_type, bend_no_reply_bit, bend_shorter, bend_longer,
+		bend_tiny, bend_no_fds, bend_one_fd, bend_positive_error,
+		bend_unknown_error, bend_error_with_fds,
+	};
+	int before = count_fds();
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bends) / sizeof(bends[0]); i++) {
+		struct fake *f = fake_start(fake_geometry(8, 8, 0, 0));
+		struct tent_client *c = fake_attach(f);
+		struct tent_ring *r = NULL;
+		tent_segment_id_t id;
+
+		f->bend = bends[i];
+		assert_int_equal(tent_ring_open(c, 0, 0, &r), TENT_ERR_PROTOCOL);
+		assert_int_equal(last_error().rule, TENT_RULE_CTL_MESSAGE);
+		assert_null(r);
+		assert_int_equal(tent_client_open_segment(c, "x", &id), TENT_ERR_STALE_HANDLE);
+		assert_int_equal(f->seen[TENT_CTL_SEGMENT_OPEN], 0);
+		tent_client_detach(c);
+		fake_stop(f);
+	}
+	assert_int_equal(count_fds(), before);
+}
+
+static void bend_refuse(struct fake *f, struct ctl_message *m)
+{
+	struct tent_ctl_plain_reply *r;
+
+	(void)f;
+	m->nr_fds = 0;
+	r = fake_reply(m, sizeof(*r));
+	r->status.error = TENT_ERR_CAPACITY;
+	r->status.rule = TENT_RULE_RING_LIMIT;
+	r->status.value = 64;
+	strcpy(r->status.message, "rings is 64; allowed: 64 per client");
+}
+
+static void an_engines_refusal_comes_with_its_own_sentence(void **state)
+{
+	struct session *s = *state;
+	struct tent_ring *r = NULL;
+
+	s->fake->bend = bend_refuse;
+	assert_int_equal(tent_ring_open(s->client, 0, 0, &r), TENT_ERR_CAPACITY);
+	assert_null(r);
+	assert_int_equal(last_error().error, TENT_ERR_CAPACITY);
+	assert_int_equal(last_error().rule, TENT_RULE_RING_LIMIT);
+	assert_string_equal(last_error().field, "rings");
+	assert_string_equal(last_error().message, "rings is 64; allowed: 64 per client");
+	s->fake->bend = NULL;	/* a refusal ends nothing */
+	assert_int_equal(tent_ring_open(s->client, 0, 0, &r), 0);
+	tent_ring_close(r);
+}
+
+static void bend_rude_text(struct fake *f, struct ctl_message *m)
+{
+	bend_refuse(f, m);
+	memset(((struct tent_ctl_plain_reply *)m->bytes)->status.message, 'x', 256);
+}
+
+static void a_sentence_without_its_nul_is_cut(void **state)
+{
+	struct session *s = *state;
+	tent_segment_id_t id;
+
+	s->fake->bend = bend_rude_text;
+	assert_int_equal(tent_client_open_segment(s->client, "x", &id), TENT_ERR_CAPACITY);
+	assert_int_equal(strlen(last_error().message), 255);
+}
+
+/* ---- errors -------------------------------------------------------------------- */
+
+static void only_as_much_of_an_error_is_written_as_was_asked_for(void **state)
+{
+	struct session *s = *state;
+	tent_segment_id_t id;
+	uint8_t bytes[sizeof(struct tent_error_info)] __attribute__((aligned(8)));
+	struct tent_error_info *info = (void *)bytes;
+
+	s->fake->bend = bend_refuse;
+	tent_client_open_segment(s->client, "x", &id);
+	for (uint32_t size = 0; size <= sizeof(bytes); size++) {
+		memset(bytes, 0xa5, sizeof(bytes));
+		info->size = size;
+		assert_int_equal(tent_client_error(info), size < 16 ? TENT_ERR_ARGUMENTS : 0);
+		assert_int_equal(info->size, size);
+		for (uint32_t i = size < 16 ? 4 : size; i < sizeof(bytes); i++)
+			assert_int_equal(bytes[i], 0xa5);
+		if (size > 16)
+			assert_int_equal(bytes[size - 1], 0);	/* text ends here */
+	}
+	assert_int_equal(tent_client_error(NULL), TENT_ERR_ARGUMENTS);
+}
+
+static void *fail_elsewhere(void *client)
+{
+	tent_client_register(NULL, client, 1, 0, NULL, 0);
+	return NULL;
+}
+
+static void each_thread_has_its_own_last_error(void **state)
+{
+	struct session *s = *state;
+	tent_segment_id_t id;
+	pthread_t thread;
+
+	s->fake->bend = bend_refuse;
+	tent_client_open_segment(s->client, "x", &id);
+	assert_int_equal(pthread_create(&thread, NULL, fail_elsewhere, s->client), 0);
+	pthread_join(thread, NULL);
+	assert_int_equal(last_error().rule, TENT_RULE_RING_LIMIT);
+}
+
+static void a_name_that_cannot_travel_is_refused_here(void **state)
+{
+	struct fake *f;
+	struct tent_client *c = NULL;
+	char name[200];
+	int before = count_fds();
+
+	(void)state;
+	memset(name, 'n', sizeof(name));
+	for (int i = 0; i < 2; i++) {
+		name[i ? 128 : 0] = '\0';
+		f = fake_start(fake_geometry(8, 8, 0, 0));
+		assert_int_equal(tent_client_attach_fd(f->client_fd, name, &c),
+				 TENT_ERR_ARGUMENTS);
+		assert_int_equal(last_error().rule, TENT_RULE_NAME_FORM);
+		assert_null(c);
+		fake_stop(f);	/* the fd was the client's: the engine saw it close */
+	}
+	assert_int_equal(count_fds(), before);
+}
+
+static void bend_version(struct fake *f, struct ctl_message *m)
+{
+	(void)f;
+	((struct tent_ctl_hello_reply *)m->bytes)->abi_major = 2;
+}
+
+static void another_abi_major_is_refused(void **state)
+{
+	struct fake *f = fake_start(fake_geometry(8, 8, 0, 0));
+	struct tent_client *c = NULL;
+
+	(void)state;
+	f->bend = bend_version;
+	assert_int_equal(tent_client_attach_fd(f->client_fd, NULL, &c), TENT_ERR_SCHEMA);
+	assert_int_equal(last_error().rule, TENT_RULE_CTL_VERSION);
+	fake_stop(f);
+}
+
+static void an_absent_engine_is_named_by_its_path(void **state)
+{
+	struct tent_client *c = NULL;
+	char path[300];
+
+	(void)state;
+	assert_int_equal(tent_client_attach("/nowhere/tentd.sock", NULL, &c),
+			 TENT_ERR_ENGINE_LOST);
+	assert_non_null(strstr(last_error().message, "/nowhere/tentd.sock"));
+	memset(path, 'p', sizeof(path));
+	path[sizeof(path) - 1] = '\0';
+	assert_int_equal(tent_client_attach(path, NULL, &c), TENT_ERR_ENGINE_LOST);
+	assert_int_equal(tent_client_attach(NULL, NULL, &c), TENT_ERR_ARGUMENTS);
+	assert_int_equal(tent_client_attach_fd(-1, NULL, &c) < 0, 1);
+	assert_null(c);
+}
+
+/* ---- memory -------------------------------------------------------------------- */
+
+static const struct tent_ctl_mem_register *last_register(const struct fake *f)
+{
+	assert_int_equal(f->last.head.type & ~TENT_CTL_REPLY, TENT_CTL_MEM_REGISTER);
+	return (const void *)f->last.bytes;
+}
+
+static void allocated_memory_is_shared_with_the_engine(void **state)
+{
+	struct session *s = *state;
+	void *p;
+
+	assert_int_equal(tent_client_alloc(s->client, 5000, NULL, &p), 0);
+	memset(p, 0x5a, 5000);
+	assert_int_equal(((uint8_t *)s->fake->buffers[0].addr)[4999], 0x5a);
+	assert_int_equal(tent_client_free(s->client, p), 0);
+	assert_int_equal(tent_client_free(s->client, p), TENT_ERR_ADDRESS);
+	assert_int_equal(last_error().rule, TENT_RULE_MEM_UNKNOWN);
+}
+
+/* Inside a buffer of ours: shared. Even one byte outside: private. */
+static void a_range_is_shared_only_when_wholly_inside_a_buffer(void **state)
+{
+	struct session *s = *state;
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	void *first, *second;
+	char *p;
+
+	assert_int_equal(tent_client_alloc(s->client, page, NULL, &first), 0);
+	assert_int_equal(tent_client_alloc(s->client, 2 * page, NULL, &second), 0);
+	p = second;
+	assert_int_equal(tent_client_register(s->client, p + 8, 2 * page - 8,
+					      TENT_PERM_GLOBAL_READ_ONLY, "cpu:1", 1), 0);
+	assert_int_equal(last_register(s->fake)->kind, TENT_MEM_BUFFER);
+	assert_int_equal(last_register(s->fake)->buffer_id, 2);
+	assert_int_equal(last_register(s->fake)->offset, 8);
+	assert_int_equal(last_register(s->fake)->base, (uintptr_t)p + 8);
+	assert_int_equal(last_register(s->fake)->length, 2 * page - 8);
+	assert_int_equal(last_register(s->fake)->permission, TENT_PERM_GLOBAL_READ_ONLY);
+	assert_int_equal(last_register(s->fake)->internal, 1);
+	assert_string_equal(last_register(s->fake)->location, "cpu:1");
+
+	assert_int_equal(tent_client_register(s->client, p + 8, 2 * page - 7, 0, NULL, 0), 0);
+	assert_int_equal(last_register(s->fake)->kind, TENT_MEM_PRIVATE);
+	assert_int_equal(tent_client_register(s->client, p - 1, 2, 0, NULL, 0), 0);
+	assert_int_equal(last_register(s->fake)->kind, TENT_MEM_PRIVATE);
+	assert_int_equal(tent_client_register(s->client, p, SIZE_MAX, 0, NULL, 0), 0);
+	assert_int_equal(last_register(s->fake)->kind, TENT_MEM_PRIVATE);
+	assert_int_equal(tent_client_register(s->client, &s, sizeof(s), 0, NULL, 0), 0);
+	assert_int_equal(last_register(s->fake)->kind, TENT_MEM_PRIVATE);
+	assert_string_equal(last_register(s->fake)->location, "*");
+}
+
+static void a_location_that_does_not_fit_is_refused(void **state)
+{
+	struct session *s = *state;
+	char location[65];
+	void *p;
+
+	memset(location, 'l', sizeof(location));
+	location[64] = '\0';
+	assert_int_equal(tent_client_alloc(s->client, 1, location, &p), TENT_ERR_ENUM);
+	assert_int_equal(last_error().rule, TENT_RULE_LOCATION);
+	assert_int_equal(tent_client_register(s->client, s, 1, 0, location, 0), TENT_ERR_ENUM);
+	assert_int_equal(s->fake->seen[TENT_CTL_MEM_ALLOC], 0);
+}
+
+static void a_memfd_of_the_program_travels_with_its_offset(void **state)
+{
+	struct session *s = *state;
+	int before = count_fds(), fd = memfd_create("mine", MFD_CLOEXEC);
+
+	assert_int_equal(tent_client_register_fd(s->client, fd, 4096, s, 100, 2, "cpu"), 0);
+	assert_int_equal(last_register(s->fake)->kind, TENT_MEM_FD);
+	assert_int_equal(last_register(s->fake)->offset, 4096);
+	assert_int_equal(s->fake->last.nr_fds, 1);
+	close(fd);
+	assert_int_equal(count_fds(), before);
+	assert_int_equal(tent_client_register_fd(s->client, -1, 0, s, 1, 2, NULL),
+			 TENT_ERR_RUNTIME);	/* and the connection still works */
+	assert_int_equal(tent_client_unregister(s->client, s, 100), 0);
+}
+
+static void bend_alloc_short(struct fake *f, struct ctl_message *m)
+{
+	(void)f;
+	if (m->head.type == (TENT_CTL_MEM_ALLOC | TENT_CTL_REPLY))
+		((struct tent_ctl_mem_alloc_reply *)m->bytes)->length = 4096;
+}
+
+static void bend_alloc_unsealed(struct fake *f, struct ctl_message *m)
+{
+	(void)f;
+	if (m->head.type != (TENT_CTL_MEM_ALLOC | TENT_CTL_REPLY))
+		return;
+	m->fds[0] = memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (ftruncate(m->fds[0], 1 << 20) < 0)
+		abort();
+	f->argument = m->fds[0];
+}
+
+static void memory_that_is_short_or_unsealed_is_given_back(void **state)
+{
+	struct session *s = *state;
+	void *p = NULL;
+
+	s->fake->bend = bend_alloc_short;
+	assert_int_equal(tent_client_alloc(s->client, 5000, NULL, &p), TENT_ERR_RUNTIME);
+	assert_int_equal(s->fake->seen[TENT_CTL_MEM_FREE], 1);
+	s->fake->bend = bend_alloc_unsealed;
+	assert_int_equal(tent_client_alloc(s->client, 5000, NULL, &p), TENT_ERR_RUNTIME);
+	assert_int_equal(s->fake->seen[TENT_CTL_MEM_FREE], 2);
+	assert_null(p);
+	close(s->fake->argument);
+}
+
+/* ---- segments and queries -------------------------------------------------------- */
+
+static void segments_open_by_name_and_close_by_id(void **state)
+{
+	struct session *s = *state;
+	tent_segment_id_t id = 0;
+	char name[129];
+
+	assert_int_equal(tent_client_open_segment(s->client, "127.0.0.1:15000/b", &id), 0);
+	assert_int_equal(id, 42);
+	assert_string_equal((char *)s->fake->last.bytes + 16, "127.0.0.1:15000/b");
+	assert_int_equal(tent_client_close_segment(s->client, id), 0);
+	assert_int_equal(((struct tent_ctl_id *)s->fake->last.bytes)->id, 42);
+	memset(name, 'n', sizeof(name));
+	name[128] = '\0';
+	assert_int_equal(tent_client_open_segment(s->client, name, &id),
+			 TENT_ERR_PEER_UNREACHABLE);
+	assert_int_equal(tent_client_open_segment(s->client, NULL, &id), TENT_ERR_ARGUMENTS);
+}
+
+static void all_pages_of_a_segments_buffers_are_read(void **state)
+{
+	static const uint32_t counts[] = { 0, 1, 31, 32, 33, 64, 100 };
+	struct session *s = *state;
+
+	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+		struct tent_segment_info info;
+
+		s->fake->nr_segment_buffers = counts[i];
+		assert_int_equal(tent_client_segment_info(s->client, 1, &info), 0);
+		assert_int_equal(info.num_buffers, counts[i]);
+		for (uint32_t b = 0; b < counts[i]; b++) {
+			assert_int_equal(info.buffers[b].base, 0x1000 * (b + 1));
+			assert_int_equal(info.buffers[b].length, b + 1);
+			assert_int_equal(strlen(info.buffers[b].location), 63);
+		}
+		free(info.buffers);
+	}
+}
+
+static void bend_too_many(struct fake *f, struct ctl_message *m)
+{
+	(void)f;
+	((struct tent_ctl_segment_info_reply *)m->bytes)->count =
+		TENT_CTL_BUFFERS_PER_REPLY + 1;
+}
+
+static void a_page_with_more_buffers_than_fit_is_refused(void **state)
+{
+	struct session *s = *state;
+	struct tent_segment_info info = { .num_buffers = -7 };
+
+	s->fake->nr_segment_buffers = 40;
+	s->fake->bend = bend_too_many;
+	assert_int_equal(tent_client_segment_info(s->client, 1, &info), TENT_ERR_PROTOCOL);
+	assert_int_equal(info.num_buffers, -7);
+}
+
+/* One more exchange: the fake has closed the fd of its last reply by then. */
+static int settled_fds(struct session *s)
+{
+	s->fake->bend = NULL;
+	assert_int_equal(tent_client_close_segment(s->client, 1), 0);
+	return count_fds();
+}
+
+static void a_query_brings_its_text(void **state)
+{
+	struct session *s = *state;
+	int before = count_fds();
+	char *json = NULL;
+
+	s->fake->json = "{\"clients\": []}";
+	assert_int_equal(tent_client_query(s->client, TENT_QUERY_CLIENTS, &json), 0);
+	assert_string_equal(json, "{\"clients\": []}");
+	free(json);
+	assert_int_equal(settled_fds(s), before);
+}
+
+static void bend_long_text(struct fake *f, struct ctl_message *m)
+{
+	((struct tent_ctl_query_reply *)m->bytes)->length = f->argument < 0 ?
+		UINT64_MAX : (uint64_t)f->argument;
+}
+
+static void a_query_longer_than_its_file_is_refused(void **state)
+{
+	struct session *s = *state;
+	int before = count_fds();
+	char *json = NULL;
+
+	s->fake->bend = bend_long_text;
+	for (s->fake->argument = 3; s->fake->argument >= -1; s->fake->argument -= 4)
+		assert_true(tent_client_query(s->client, TENT_QUERY_STATS, &json) < 0);
+	assert_null(json);
+	assert_int_equal(settled_fds(s), before);
+}
+
+static void explain_sends_what_a_ring_would(void **state)
+{
+	struct session *s = *state;
+	struct tent_request_v1 r[2] = {
+		{ .struct_size = 88, .length = 5, .policy_name = "gold" },
+		{ .struct_size = 48, .length = 6 },
+	};
+	const struct tent_slot *slots;
+	int before = count_fds();
+	char *json = NULL;
+
+	assert_int_equal(tent_client_explain(s->client, r, 2, 88, &json), 0);
+	free(json);
+	slots = (const void *)s->fake->explained;
+	assert_int_equal(slots[0].request.length, 5);
+	assert_int_equal(slots[0].seq | slots[0].nr | slots[0].op, 0);
+	assert_int_equal((uintptr_t)slots[0].request.policy_name, 4);
+	assert_memory_equal((const char *)(slots + 2), "gold", 4);
+	assert_int_equal(slots[1].request.struct_size, 48);
+	assert_int_equal(tent_client_explain(s->client, r, 2, 44, &json), TENT_ERR_LAYOUT);
+	assert_int_equal(tent_client_explain(s->client, NULL, 2, 88, &json),
+			 TENT_ERR_ARGUMENTS);
+	assert_int_equal(settled_fds(s), before);
+}
+
+/* ---- life and death ---------------------------------------------------------------- */
+
+static void rings_and_memory_leave_no_descriptor_behind(void **state)
+{
+	int before = count_fds();
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct fake *f = fake_start(fake_geometry(8, 8, 0, 0));
+		struct tent_client *c = fake_attach(f);
+		struct tent_ring *r[3];
+		void *p;
+
+		for (int n = 0; n < 3; n++)
+			assert_int_equal(tent_ring_open(c, 0, 0, &r[n]), 0);
+		assert_int_equal(tent_client_alloc(c, 100, NULL, &p), 0);
+		tent_ring_close(r[1]);	/* the others go with the client */
+		assert_int_equal(f->seen[TENT_CTL_RING_CLOSE], 1);
+		tent_client_detach(c);
+		fake_stop(f);
+	}
+	assert_int_equal(count_fds(), before);
+	tent_client_detach(NULL);
+	tent_ring_close(NULL);
+}
+
+static void a_vanished_engine_fails_every_call_and_frees_all(void **state)
+{
+	struct fake *f = fake_start(fake_geometry(8, 8, 0, 0));
+	struct tent_client *c = fake_attach(f);
+	struct tent_ring *r, *second = NULL;
+	tent_segment_id_t id;
+	void *p;
+
+	(void)state;
+	assert_int_equal(tent_ring_open(c, 0, 0, &r), 0);
+	assert_int_equal(tent_client_alloc(c, 100, NULL, &p), 0);
+	shutdown(f->fd, SHUT_RDWR);
+	pthread_join(f->thread, NULL);
+	assert_int_equal(tent_client_open_segment(c, "x", &id), TENT_ERR_ENGINE_LOST);
+	assert_int_equal(tent_ring_open(c, 0, 0, &second), TENT_ERR_ENGINE_LOST);
+	assert_int_equal(tent_client_register(c, p, 1, 0, NULL, 0), TENT_ERR_ENGINE_LOST);
+	assert_int_equal(tent_client_free(c, p), 0);	/* nobody touches it any more */
+	tent_ring_close(r);
+	tent_client_detach(c);
+	assert_int_equal(pthread_create(&f->thread, NULL, fail_elsewhere, NULL), 0);
+	fake_stop(f);
+}
+
+/* Exit code of what a forked child finds, 0 when all is well. */
+static int child_of(struct tent_client *c, struct tent_ring *r, void *memory)
+{
+	struct tent_request_v1 request = { .struct_size = 88 };
+	struct tent_completion done;
+	struct tent_ring *second;
+	tent_segment_id_t id;
+
+	if (tent_client_open_segment(c, "x", &id) != TENT_ERR_STALE_HANDLE ||
+	    tent_ring_open(c, 0, 0, &second) != TENT_ERR_STALE_HANDLE ||
+	    tent_client_register(c, memory, 1, 0, NULL, 0) != TENT_ERR_STALE_HANDLE ||
+	    tent_client_free(c, memory) != TENT_ERR_STALE_HANDLE)
+		return 1;
+	if (tent_ring_submit(r, &request, 1, 88, 0, 0) != TENT_ERR_STALE_HANDLE ||
+	    tent_ring_wait(r, 1000) != TENT_ERR_STALE_HANDLE)
+		return 2;
+	if (tent_ring_room(r) || tent_ring_publish(r, 1, TENT_OP_NOP, 0) ||
+	    tent_ring_poll(r, &done, 1) || tent_ring_consumed(r, 0) ||
+	    tent_ring_end_rule(r) || tent_ring_event_fd(r) >= 0 || tent_ring_arm(r) != 1)
+		return 3;
+	tent_ring_close(r);
+	tent_client_detach(c);
+	return 0;
+}
+
+static bool fork_wipes(void)
+{
+	void *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	bool wipes = madvise(p, 4096, 12345) < 0;	/* qemu-user answers 0 to all advice */
+
+	munmap(p, 4096);
+	return wipes;
+}
+
+static void a_forked_child_can_use_nothing_and_breaks_nothing(void **state)
+{
+	struct tent_request_v1 request = { .struct_size = 88 };
+	struct pair p;
+	int status;
+	void *memory;
+	pid_t pid;
+
+	(void)state;
+	if (!fork_wipes()) {
+		print_message("madvise does nothing here: not tested\n");
+		skip();
+	}
+	pair_open(&p, fake_geometry(8, 8, 0, 0));
+	assert_int_equal(tent_client_alloc(p.client, 100, NULL, &memory), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid)
+		_exit(child_of(p.client, p.ring, memory));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+	/* and the parent goes on */
+	assert_int_equal(tent_ring_submit(p.ring, &request, 1, 88, 0, 0), 0);
+	assert_int_equal(engine_take(p.host), 1);
+	assert_int_equal(tent_client_free(p.client, memory), 0);
+	pair_close(&p);
+}
+
+/* Calls from several threads take turns: each gets the reply to its own request. */
+static void *ask_often(void *client)
+{
+	tent_segment_id_t id;
+	intptr_t bad = 0;
+
+	for (int i = 0; i < 200; i++)
+		bad += tent_client_open_segment(client, "x", &id) != 0 || id != 42;
+	return (void *)bad;
+}
+
+static void threads_take_turns_on_the_connection(void **state)
+{
+	struct session *s = *state;
+	pthread_t threads[4];
+	void *bad;
+
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, ask_often, s->client), 0);
+	for (int i = 0; i < 4; i++) {
+		pthread_join(threads[i], &bad);
+		assert_null(bad);
+	}
+}
+
+#define IN_SESSION(test) cmocka_unit_test_setup_teardown(test, open_session, close_session)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		IN_SESSION(hello_names_the_segment_and_the_epoch),
+		cmocka_unit_test(a_reply_that_does_not_fit_ends_the_connection),
+		IN_SESSION(an_engines_refusal_comes_with_its_own_sentence),
+		IN_SESSION(a_sentence_without_its_nul_is_cut),
+		IN_SESSION(only_as_much_of_an_error_is_written_as_was_asked_for),
+		IN_SESSION(each_thread_has_its_own_last_error),
+		cmocka_unit_test(a_name_that_cannot_travel_is_refused_here),
+		cmocka_unit_test(another_abi_major_is_refused),
+		cmocka_unit_test(an_absent_engine_is_named_by_its_path),
+		IN_SESSION(allocated_memory_is_shared_with_the_engine),
+		IN_SESSION(a_range_is_shared_only_when_wholly_inside_a_buffer),
+		IN_SESSION(a_location_that_does_not_fit_is_refused),
+		IN_SESSION(a_memfd_of_the_program_travels_with_its_offset),
+		IN_SESSION(memory_that_is_short_or_unsealed_is_given_back),
+		IN_SESSION(segments_open_by_name_and_close_by_id),
+		IN_SESSION(all_pages_of_a_segments_buffers_are_read),
+		IN_SESSION(a_page_with_more_buffers_than_fit_is_refused),
+		IN_SESSION(a_query_brings_its_text),
+		IN_SESSION(a_query_longer_than_its_file_is_refused),
+		IN_SESSION(explain_sends_what_a_ring_would),
+		cmocka_unit_test(rings_and_memory_leave_no_descriptor_behind),
+		cmocka_unit_test(a_vanished_engine_fails_every_call_and_frees_all),
+		cmocka_unit_test(a_forked_child_can_use_nothing_and_breaks_nothing),
+		IN_SESSION(threads_take_turns_on_the_connection),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
