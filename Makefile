@@ -182,7 +182,7 @@ deps-demo:
 	@tests/deps.sh demo
 
 demo: deps-demo
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory all $(B)/perf/cost_driver
 	@perf/demo.sh
 
 check: deps

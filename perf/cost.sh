@@ -126,7 +126,6 @@ clean_row() {
 }
 
 rm -f "$out"/*
-objdump -d --no-show-raw-insn "$driver" > "$out/disassembly"
 
 if [ "${1:-}" = brief ]; then
 	collect tent_ring_submit one 32
@@ -137,6 +136,7 @@ if [ "${1:-}" = brief ]; then
 	exit 0
 fi
 
+objdump -d --no-show-raw-insn "$driver" > "$out/disassembly"
 control
 "$driver" one 32 > "$out/plain"
 echo "# cost  counted by $(valgrind --version) on $(${CC:-gcc} -dumpmachine), $rounds rounds a count"

@@ -4,8 +4,9 @@
 # Not root: prints the one line to run. DEPS=no: does nothing.
 set -eu
 
-demo="gcc libc6-dev make pkg-config libjansson-dev gnuplot-nox fonts-dejavu-core"
-check="libcmocka-dev g++ clang libclang-rt-14-dev binutils strace valgrind
+demo="gcc libc6-dev make pkg-config libjansson-dev gnuplot-nox fonts-dejavu-core
+	valgrind"
+check="libcmocka-dev g++ clang libclang-rt-14-dev binutils strace libhugetlbfs0
 	universal-ctags abigail-tools qemu-user-static gcc-12-multilib libc6-dev-i386
 	gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
 
