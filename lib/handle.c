@@ -201,9 +201,9 @@ static const char *daemon_name(const char *wanted)
 	return NULL;
 }
 
-static int start_daemon(struct lib_engine *e, const struct lib_choice *choice)
+static int start_daemon(struct lib_engine *e, const struct engine_config *config)
 {
-	if (!tent_client_attach(choice->daemon, daemon_name(choice->config.segment_name),
+	if (!tent_client_attach(config->attach_path, daemon_name(config->segment_name),
 				&e->client))
 		return 0;
 	e->client = NULL;
@@ -213,15 +213,15 @@ static int start_daemon(struct lib_engine *e, const struct lib_choice *choice)
 tent_engine_t tent_create_engine(void)
 {
 	struct lib_engine *e = place_take();
-	struct lib_choice choice;
+	struct engine_config config;
 	uint64_t handle;
 	int rc;
 
 	if (!e)
 		return NO_ENGINE;
-	rc = lib_settings_resolve(&choice);
+	rc = lib_settings_resolve(&config);
 	if (!rc)
-		rc = choice.daemon[0] ? start_daemon(e, &choice) : start_local(e, &choice.config);
+		rc = config.attach_path[0] ? start_daemon(e, &config) : start_local(e, &config);
 	if (rc) {
 		e->failed = true;
 		e->failure = *lib_last_error();

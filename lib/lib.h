@@ -60,13 +60,8 @@ const char *lib_rule_allowed(uint32_t rule);
 
 /* ---- settings (settings.c) --------------------------------------------------- */
 
-struct lib_choice {
-	struct engine_config config;
-	char daemon[108];		/* socket of a tentd; "": in this process */
-};
-
 /* This thread's settings and the environment. 0, or a category (stored). */
-int lib_settings_resolve(struct lib_choice *choice);
+int lib_settings_resolve(struct engine_config *c);
 /* Prints each line of warnings that this process has not printed before. */
 void lib_warn(const char *warnings);
 /* Frees the calling thread's settings. */

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * settings.c - what tent_set_config() and tent_load_config_from_file() collected on
- * this thread, and how it becomes the configuration of an engine.
- *
- * Order, as programs of the existing engine expect it: the file, then the keys. An
- * MC_TENT_CONF replaces both but for the keys that say who we are. MC_* variables come
- * last.
+ * this thread, and how it becomes the configuration of an engine: the file, then the
+ * keys, then the environment, whose MC_TENT_CONF replaces both, and TENT_ENGINE last.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,20 +21,6 @@ struct setting {
 static __thread struct setting *settings;	/* in the order they were made */
 static __thread char *config_file;
 static __thread bool out_of_memory;		/* a setting was lost: refuse to start */
-
-/* The keys that MC_TENT_CONF does not replace. */
-static const char *const identity_keys[] = {
-	"metadata_type", "metadata_servers", "local_segment_name",
-	"rpc_server_hostname", "rpc_server_port",
-};
-
-static bool is_identity(const char *key)
-{
-	for (size_t i = 0; i < sizeof(identity_keys) / sizeof(*identity_keys); i++)
-		if (!strcmp(key, identity_keys[i]))
-			return true;
-	return false;
-}
 
 /* Takes the setting of a key out of the list; a later one replaces it. */
 static void forget(const char *key)
@@ -173,81 +156,31 @@ static int apply_environment(struct engine_config *c)
 							 sizeof(a.warnings)));
 }
 
-/* only_identity: the rest was replaced by MC_TENT_CONF. "engine" is ours. */
-static int apply_keys(struct engine_config *c, bool only_identity)
+static int apply_key(struct engine_config *c, const char *key, const char *value)
 {
-	for (const struct setting *s = settings; s; s = s->next) {
-		struct answer a = { "", "" };
-		int rc;
+	struct answer a = { "", "" };
 
-		if (!strcmp(s->key, "engine") || (only_identity && !is_identity(s->key)))
-			continue;
-		rc = judge(&a, engine_config_apply_key(c, s->key, s->value, a.error,
-						       sizeof(a.error), a.warnings,
-						       sizeof(a.warnings)));
-		if (rc)
-			return rc;
-	}
-	return 0;
+	return judge(&a, engine_config_apply_key(c, key, value, a.error, sizeof(a.error),
+						 a.warnings, sizeof(a.warnings)));
 }
 
-static int apply_all(struct engine_config *c)
+int lib_settings_resolve(struct engine_config *c)
 {
-	const char *replaces = getenv("MC_TENT_CONF");
+	const char *engine = getenv("TENT_ENGINE");
 	int rc = 0;
 
-	if (replaces && *replaces) {
-		rc = apply_environment(c);
-		return rc ? rc : apply_keys(c, true);
-	}
-	if (config_file)
-		rc = apply_file(c, config_file);
-	if (!rc)
-		rc = apply_keys(c, false);
-	return rc ? rc : apply_environment(c);
-}
-
-static const char *engine_word(void)
-{
-	const char *word = getenv("TENT_ENGINE");
-
-	if (word && *word)
-		return word;
-	for (const struct setting *s = settings; s; s = s->next)
-		if (!strcmp(s->key, "engine"))
-			return s->value;
-	return NULL;
-}
-
-static int choose_engine(struct lib_choice *choice, const char *word)
-{
-	size_t length;
-
-	if (!word)
-		return 0; /* engine/mode of the configuration holds */
-	if (!strcmp(word, "thread") || !strcmp(word, "caller")) {
-		choice->config.caller_mode = word[0] == 'c';
-		return 0;
-	}
-	length = strlen(word);
-	if (!strncmp(word, "unix:/", 6) && length - 5 < sizeof(choice->daemon)) {
-		memcpy(choice->daemon, word + 5, length - 4);
-		return 0;
-	}
-	return lib_fail_text(TENT_ERR_CONFIG, TENT_RULE_CONFIG, "engine",
-			     "engine is \"%.80s\"; allowed: thread, caller, or unix:/path of up "
-			     "to %zu bytes", word, sizeof(choice->daemon) - 1);
-}
-
-int lib_settings_resolve(struct lib_choice *choice)
-{
-	int rc;
-
-	memset(choice, 0, sizeof(*choice));
-	engine_config_default(&choice->config);
+	memset(c, 0, sizeof(*c));
+	engine_config_default(c);
 	if (out_of_memory)
 		return lib_fail_text(TENT_ERR_CONFIG, TENT_RULE_CONFIG, "config",
 				     "a setting was lost: out of memory");
-	rc = apply_all(&choice->config);
-	return rc ? rc : choose_engine(choice, engine_word());
+	if (config_file)
+		rc = apply_file(c, config_file);
+	for (const struct setting *s = settings; s && !rc; s = s->next)
+		rc = apply_key(c, s->key, s->value);
+	if (!rc)
+		rc = apply_environment(c);
+	if (!rc && engine && *engine)
+		rc = apply_key(c, "engine", engine);
+	return rc;
 }

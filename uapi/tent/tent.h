@@ -242,7 +242,7 @@ struct tent_error_info {
 	uint32_t size;			/* set by the caller: sizeof this struct */
 	int32_t error;			/* enum tent_error */
 	uint32_t index;			/* first bad entry; 0 for a call argument */
-	uint32_t rule;			/* enum tent_rule of ring.h */
+	uint32_t rule;			/* enum tent_rule of rules.h */
 	char field[32];			/* "intent_type"; "" when none */
 	char message[256];		/* one sentence: the value, what was allowed */
 };
@@ -421,9 +421,11 @@ int tent_task_error(tent_engine_t engine, tent_batch_id_t batch_id,
 int tent_cancel_task(tent_engine_t engine, tent_batch_id_t batch_id,
 		     size_t task_id);
 
-/* An eventfd, readable when the calling thread's requests may have completed;
- * owned by the engine. Poll the status functions after each wake-up; they rearm
- * it. Negative enum tent_error on failure. */
+/* A descriptor for poll() and epoll, readable when the calling thread's requests may
+ * have completed, or when tentd is gone; owned by the engine. Poll the status of
+ * every batch after each wake-up, which also empties it. A batch in which several
+ * threads have requests in flight wakes the thread that submitted to it first.
+ * Negative enum tent_error on failure: caller mode has none. */
 int tent_completion_fd(tent_engine_t engine);
 
 static inline int tent_submit_v1(tent_engine_t engine, tent_batch_id_t batch_id,
