@@ -71,12 +71,32 @@ struct client_space {
 	uint32_t condemned;		/* set by the SIGBUS handler: end its rings */
 };
 
-/* The region that holds [addr, addr + length), or NULL. The caller has checked
- * that the sum does not wrap. */
-static inline struct region *region_find(const struct region_table *t,
-					 uint64_t addr, uint64_t length)
+/* The first of entries 0..last that reaches end; the caller knows there is one. max_end
+ * never falls, and where it first reaches end it is that entry's own. Not a walk: a
+ * client could nest its registrations to make a walk long for its neighbours. */
+static inline struct region *region_first_fit(const struct region_table *t,
+					      uint32_t last, uint64_t end)
+{
+	uint32_t low = 0;
+
+	while (low < last) {
+		uint32_t middle = low + (last - low) / 2;
+
+		if (t->entries[middle].max_end < end)
+			low = middle + 1;
+		else
+			last = middle;
+	}
+	return t->entries[low].region;
+}
+
+/* The region that holds [addr, addr + length), or NULL; *at is the last entry that
+ * begins at or before addr, or 0. The caller has checked that the sum does not wrap. */
+static inline struct region *region_find_at(const struct region_table *t, uint64_t addr,
+					    uint64_t length, uint32_t *at)
 {
 	uint32_t low = 0, nr = t->nr;
+	const struct region_entry *e;
 
 	while (nr > 0) {	/* first entry with base > addr */
 		uint32_t half = nr / 2;
@@ -85,15 +105,23 @@ static inline struct region *region_find(const struct region_table *t,
 		low += right ? nr - half : 0;
 		nr = half;
 	}
-	while (low-- > 0) {
-		const struct region_entry *e = &t->entries[low];
+	*at = low ? low - 1 : 0;
+	if (low == 0)
+		return NULL;
+	e = &t->entries[low - 1];
+	if (addr + length <= e->end)
+		return e->region;
+	return e->max_end < addr + length ? NULL :
+	       region_first_fit(t, low - 1, addr + length);
+}
 
-		if (addr + length <= e->end)
-			return e->region;
-		if (e->max_end < addr + length)
-			break;
-	}
-	return NULL;
+/* The same for those who do not ask where. */
+static inline struct region *region_find(const struct region_table *t,
+					 uint64_t addr, uint64_t length)
+{
+	uint32_t at;
+
+	return region_find_at(t, addr, length, &at);
 }
 
 static inline const struct region_table *segment_table(const struct segment *s)
