@@ -31,6 +31,10 @@ struct poller_command {
 	struct region *region;
 	struct poller_command *next;	/* R8/A8 */
 	uint32_t answered;		/* R8/A8 back; set when the poller is through */
+	/* the poller's while it works on the order */
+	struct ring_state *scan_ring;
+	uint32_t scan_index;
+	bool begun, found;
 };
 
 struct poller_options {
@@ -71,6 +75,11 @@ void poller_send(struct poller *p, struct poller_command *command);
 /* The eventfd that ends the poller's sleep; it exists before the poller because
  * queue_open() takes it too. -errno on failure. */
 int poller_event_fd_create(void);
+
+/* Any thread. More threads spin than there are cores: the poller and the clients of
+ * its rings give way to each other. A poller begins with what spin_usable_cores()
+ * says about itself alone. */
+void poller_set_yield(struct poller *p, bool yield);
 
 /* Caller mode. One turn; true when it did anything. Serialised by the caller. */
 bool poller_turn(struct poller *p);

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * complete.c - writes completions, and keeps the counts that go with them.
+ *
+ * The clock is read once per run: all completions of a run have the same published
+ * time. Clients are woken at the end of a turn, not per completion.
+ */
+#include <tent/tentring.h>
+
+#include "engine/complete.h"
+#include "engine/indirect.h"
+
+/* What the completions of a run share. */
+struct run {
+	struct poller *p;
+	struct ring_state *r;
+	uint64_t device_ticks, published_ticks;
+};
+
+static inline void touch(struct poller *p, struct ring_state *r)
+{
+	if (r->touched)
+		return;
+	r->touched = true;
+	r->next_touched = p->touched;
+	p->touched = r;
+}
+
+#define COUNT(p, r, counter, n)						\
+	do {								\
+		stat_add(&(p)->stats.counter, (n));			\
+		stat_add(&(r)->stats.counter, (n));			\
+	} while (0)
+
+/* ---- one transfer ------------------------------------------------------ */
+
+static __attribute__((noinline)) void note_deadline(const struct run *run, struct transfer *t)
+{
+	bool infeasible = t->deadline_ns <= poller_ns(run->p, t->seen_ticks);
+
+	if (infeasible && (t->status == TENT_STATUS_COMPLETED || t->status == TENT_STATUS_FAILED))
+		COUNT(run->p, run->r, deadlines_infeasible, 1);
+	if (t->status != TENT_STATUS_COMPLETED)
+		return;
+	if (t->deadline_ns >= poller_ns(run->p, run->published_ticks)) {
+		COUNT(run->p, run->r, deadlines_met, 1);
+		return;
+	}
+	t->flags |= TENT_CQE_F_DEADLINE_MISSED;
+	COUNT(run->p, run->r, deadlines_missed, 1);
+}
+
+/* Counts what is not simply COMPLETED. */
+static __attribute__((noinline)) void note_odd(const struct run *run, const struct transfer *t)
+{
+	if (t->flags & TENT_CQE_F_INTENT_DOWNGRADED)
+		COUNT(run->p, run->r, downgrades_intent, 1);
+	if (t->flags & TENT_CQE_F_PRIORITY_DOWNGRADED)
+		COUNT(run->p, run->r, downgrades_priority, 1);
+	if (t->flags & TENT_CQE_F_POLICY_DOWNGRADED)
+		COUNT(run->p, run->r, downgrades_policy, 1);
+	if (t->flags & TENT_CQE_F_TAIL_IGNORED)
+		COUNT(run->p, run->r, tails_ignored, 1);
+	if (t->status == TENT_STATUS_CANCELED)
+		COUNT(run->p, run->r, canceled, 1);
+	else if (t->status == TENT_STATUS_TIMEOUT)
+		COUNT(run->p, run->r, timed_out, 1);
+	else if (t->status != TENT_STATUS_COMPLETED)
+		COUNT(run->p, run->r, failed, 1);
+}
+
+static inline void publish(const struct run *run, const struct transfer *t)
+{
+	struct ring_host *h = &run->r->host;
+	struct tent_completion *c = ring_host_next(h);
+
+	c->user_data = t->user_data;
+	c->bytes = t->done;
+	c->error = t->error;
+	c->index = t->index;
+	c->count = 1;
+	c->credits = 1;
+	c->seen_ticks = t->seen_ticks;
+	c->posted_ticks = t->posted_ticks;
+	c->device_ticks = ticks_since(run->device_ticks, t->seen_ticks);
+	c->published_ticks = ticks_since(run->published_ticks, t->seen_ticks);
+	c->rule = t->rule;
+	c->rail = t->rail;
+	c->attempts = t->attempts;
+	ring_host_publish(h, c, t->flags, t->status, t->transport);
+}
+
+/* ---- batches that end in one completion -------------------------------- */
+
+static void publish_batch(const struct run *run, struct batch_state *b)
+{
+	struct ring_host *h = &run->r->host;
+	struct tent_completion *c = ring_host_next(h);
+
+	c->user_data = b->user_data;
+	c->bytes = b->bytes;
+	c->error = b->error;
+	c->index = b->first_bad < b->nr ? b->first_bad : 0;
+	c->count = b->nr;
+	c->credits = b->credits;
+	c->seen_ticks = b->seen_ticks;
+	c->posted_ticks = b->posted_ticks == UINT32_MAX ? 0 : b->posted_ticks;
+	c->device_ticks = ticks_since(run->device_ticks, b->seen_ticks);
+	c->published_ticks = ticks_since(run->published_ticks, b->seen_ticks);
+	c->rule = b->rule;
+	c->rail = b->rail;
+	c->attempts = b->attempts;
+	h->pending -= b->credits - 1;
+	ring_host_publish(h, c, b->flags | TENT_CQE_F_BATCH, b->status, b->transport);
+}
+
+/* The first failure by index speaks for the batch, whatever order they end in. */
+static void batch_take(struct batch_state *b, const struct transfer *t)
+{
+	bool failed = t->status != TENT_STATUS_COMPLETED;
+
+	b->bytes += t->done;
+	b->flags |= t->flags;
+	if (t->attempts && t->posted_ticks < b->posted_ticks)
+		b->posted_ticks = t->posted_ticks;
+	if (failed ? t->index >= b->first_bad : b->first_bad < b->nr)
+		return;
+	if (failed)
+		b->first_bad = t->index;
+	b->error = t->error;
+	b->rule = t->rule;
+	b->status = t->status;
+	b->transport = t->transport;
+	b->rail = t->rail;
+	b->attempts = t->attempts;
+}
+
+static void end_in_batch(const struct run *run, struct transfer *t)
+{
+	struct batch_state *b = t->batch;
+	struct ring_state *r = run->r;
+
+	batch_take(b, t);
+	if (b->indirect)
+		indirect_end(b->indirect, t);
+	else
+		ring_release(r, t);
+	if (--b->left > 0)
+		return;
+	publish_batch(run, b);
+	if (b->indirect) {
+		indirect_done(run->p, r);
+		return;
+	}
+	b->next = r->free_batches;
+	r->free_batches = b;
+}
+
+/* ---- runs -------------------------------------------------------------- */
+
+void complete_run(struct poller *p, struct ring_state *r, struct transfer *const *ended,
+		  uint32_t n, uint64_t device_ticks)
+{
+	const struct run run = { p, r, device_ticks, ticks_now() };
+	uint64_t moved[2] = { 0, 0 };
+	uint32_t completed = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct transfer *t = ended[i];
+
+		if (unlikely(t->deadline_ns))
+			note_deadline(&run, t);
+		if (unlikely(t->flags || t->status != TENT_STATUS_COMPLETED))
+			note_odd(&run, t);
+		completed += t->status == TENT_STATUS_COMPLETED;
+		moved[t->opcode & 1] += t->done;
+		if (unlikely(t->batch)) {
+			end_in_batch(&run, t);
+			continue;
+		}
+		publish(&run, t);
+		ring_release(r, t);
+	}
+	store_relaxed(&r->in_flight, r->in_flight - n);
+	store_relaxed(&p->in_flight, p->in_flight - n);
+	COUNT(p, r, completed, completed);
+	COUNT(p, r, read_bytes, moved[TENT_OPCODE_READ]);
+	COUNT(p, r, written_bytes, moved[TENT_OPCODE_WRITE]);
+	touch(p, r);
+}
+
+void complete_one(struct poller *p, struct transfer *t)
+{
+	complete_run(p, t->ring, &t, 1, ticks_now());
+}
+
+void complete_with(struct poller *p, struct transfer *t, uint16_t rule)
+{
+	transfer_end_by(t, rule);
+	complete_one(p, t);
+}
+
+/* ---- completions without a transfer ------------------------------------ */
+
+/* Everything but the end of it; the stages are one moment. */
+static struct tent_completion *begin_plain(struct ring_state *r, uint16_t rule)
+{
+	struct tent_completion *c = ring_host_next(&r->host);
+	uint32_t now = ticks_since(ticks_now(), r->intake.seen_ticks);
+
+	r->host.pending++;
+	c->user_data = r->intake.user_data;
+	c->bytes = 0;
+	c->error = rule ? tent_rule_error(rule) : TENT_OK;
+	c->index = 0;
+	c->count = 1;
+	c->credits = 1;
+	c->seen_ticks = r->intake.seen_ticks;
+	c->posted_ticks = now;
+	c->device_ticks = now;
+	c->published_ticks = now;
+	c->rule = rule;
+	c->rail = 0;
+	c->attempts = 0;
+	return c;
+}
+
+void complete_slot(struct poller *p, struct ring_state *r, uint16_t rule)
+{
+	struct tent_completion *c = begin_plain(r, rule);
+
+	ring_host_publish(&r->host, c, 0,
+			  rule ? TENT_STATUS_FAILED : TENT_STATUS_COMPLETED, 0);
+	touch(p, r);
+}
+
+void complete_refusal(struct poller *p, struct ring_state *r)
+{
+	const struct intake *in = &r->intake;
+	struct tent_completion *c = begin_plain(r, in->why.rule);
+
+	c->bytes = (uint64_t)in->why.value;
+	c->index = in->why.index;
+	c->count = in->nr;
+	c->credits = in->op == TENT_OP_INDIRECT ? 1 : in->nr;
+	ring_host_publish(&r->host, c, TENT_CQE_F_REJECTED, TENT_STATUS_INVALID, 0);
+	COUNT(p, r, rejected_batches, 1);
+	touch(p, r);
+}
+
+/* F5: the completions were stored before want_wake is looked at. */
+void complete_wake(struct poller *p)
+{
+	struct ring_state *r;
+
+	while ((r = p->touched)) {
+		p->touched = r->next_touched;
+		r->touched = false;
+		if (unlikely(ring_host_client_waits(&r->host)))
+			ring_host_wake_client(&r->host);
+	}
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* complete.h - every way a completion comes to be written. The poller's thread only. */
+#ifndef TENT_ENGINE_COMPLETE_H
+#define TENT_ENGINE_COMPLETE_H
+
+#include "engine/poller_state.h"
+
+/*
+ * Ends n transfers of one ring that are in nobody's list any more: their completion,
+ * or their part of their batch's; then their records are free. device_ticks: when the
+ * transport finished. At most n completions, each exactly once per request.
+ */
+void complete_run(struct poller *p, struct ring_state *r, struct transfer *const *ended,
+		  uint32_t n, uint64_t device_ticks);
+
+/* The same for one transfer, finished now. */
+void complete_one(struct poller *p, struct transfer *t);
+
+/* Ends a transfer that has not, with a rule, and completes it. */
+void complete_with(struct poller *p, struct transfer *t, uint16_t rule);
+
+/* The one completion of a refused batch, with all its credits. */
+void complete_refusal(struct poller *p, struct ring_state *r);
+
+/* The completion of a slot that moves nothing: NOP, CANCEL. rule 0: it did its work. */
+void complete_slot(struct poller *p, struct ring_state *r, uint16_t rule);
+
+/* Wakes the clients of rings that were published into in this turn, if they sleep. */
+void complete_wake(struct poller *p);
+
+#endif /* TENT_ENGINE_COMPLETE_H */

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * poller.c - the turn: orders, rings, backends, scheduler, wakeups, the slow clock.
+ * A turn is bounded whatever clients do; an idle one looks at one line per ring.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/complete.h"
+#include "engine/indirect.h"
+#include "engine/intake.h"
+#include "engine/sched.h"
+#include "engine/stats.h"
+#include "ring/spin.h"
+#include "ring/wake.h"
+
+#define RESYNC_NS 1000000000u	/* between two looks at CLOCK_MONOTONIC, while turns are idle */
+#define STALE_NS 10000000000u	/* a clock this old is set right even in a busy turn */
+#define TICK_MIN_NS 100000u
+#define TICK_MAX_NS 1000000u
+#define IDLE_LOOKS 64u		/* idle turns between two looks at the clock */
+
+/* ---- the turn ---------------------------------------------------------- */
+
+__attribute__((noinline)) void poller_resync(struct poller *p)
+{
+	tick_clock_resync(&p->clock);
+	p->synced = ticks_now();
+}
+
+static inline bool serve_ring(struct poller *p, struct ring_state *r)
+{
+	if (unlikely(load_relaxed(&r->space->condemned)))
+		ring_begin_end(r, TENT_RULE_RING_MAPPING);
+	if (unlikely(r->end_rule))
+		return ring_end_step(p, r);
+	return intake_waits(r) && intake_ring(p, r);
+}
+
+/* Ageing and timeouts; only while something is in flight. */
+static void slow_clock(struct poller *p)
+{
+	uint64_t now = ticks_now();
+
+	if (now < p->next_tick)
+		return;
+	p->next_tick = now + p->tick_period;
+	sched_tick(p, now);
+	if (now - p->synced > p->resync_ticks)
+		poller_resync(p);
+}
+
+static void idle_clock(struct poller *p)
+{
+	if (++p->idle_turns % IDLE_LOOKS == 0 && ticks_now() - p->synced > p->resync_ticks)
+		poller_resync(p);
+}
+
+bool poller_turn(struct poller *p)
+{
+	bool any = false;
+
+	if (unlikely(load_relaxed(&p->inbox) || p->active))
+		any = poller_commands(p);
+	for (struct ring_state *r = p->rings; r; r = r->next)
+		any |= serve_ring(p, r);
+	any |= sched_poll(p);
+	if (sched_waits(p))
+		any |= sched_turn(p);
+	if (unlikely(p->nr_reclaiming))
+		indirect_reclaim(p);
+	if (p->in_flight)
+		slow_clock(p);
+	if (p->touched)
+		complete_wake(p);
+	stat_add(&p->stats.turns, 1);
+	if (!any)
+		idle_clock(p);
+	return any;
+}
+
+/* ---- the thread -------------------------------------------------------- */
+
+static void *poller_main(void *arg)
+{
+	struct poller *p = arg;
+
+	while (!p->stopped)
+		if (poller_turn(p))
+			p->idle_since = 0;
+		else
+			poller_idle(p);
+	return NULL;
+}
+
+static int pin(pthread_attr_t *attr, int core)
+{
+	cpu_set_t set;
+
+	if (core < 0)
+		return 0;
+	if (core >= CPU_SETSIZE)
+		return -EINVAL;
+	CPU_ZERO(&set);
+	CPU_SET(core, &set);
+	return -pthread_attr_setaffinity_np(attr, sizeof(set), &set);
+}
+
+/* The program's signals are not ours to take. */
+static int start_thread(struct poller *p)
+{
+	sigset_t all, before;
+	pthread_attr_t attr;
+	int rc;
+
+	rc = -pthread_attr_init(&attr);
+	if (rc < 0)
+		return rc;
+	rc = pin(&attr, p->o.core);
+	if (rc == 0) {
+		sigfillset(&all);
+		sigdelset(&all, SIGBUS);	/* see ring/sigbus.h */
+		pthread_sigmask(SIG_SETMASK, &all, &before);
+		rc = -pthread_create(&p->thread, &attr, poller_main, p);
+		pthread_sigmask(SIG_SETMASK, &before, NULL);
+	}
+	pthread_attr_destroy(&attr);
+	if (rc < 0)
+		return rc;
+	p->has_thread = true;
+	pthread_setname_np(p->thread, "tent-poller");
+	return 0;
+}
+
+/* ---- making and freeing ------------------------------------------------ */
+
+static uint64_t ticks_of(const struct poller *p, uint64_t ns)
+{
+	return (uint64_t)(((unsigned __int128)ns << 32) / p->clock.tick_mult);
+}
+
+static void set_times(struct poller *p)
+{
+	uint64_t period = p->o.age_ns / 8;
+
+	period = period < TICK_MIN_NS ? TICK_MIN_NS : period > TICK_MAX_NS ? TICK_MAX_NS : period;
+	p->tick_period = ticks_of(p, period);
+	p->spin_ticks = ticks_of(p, p->o.spin_ns);
+	p->resync_ticks = ticks_of(p, RESYNC_NS);
+	p->stale_ticks = ticks_of(p, STALE_NS);
+	/* 0 turns ageing, or the timeout, off. */
+	p->age_ticks = p->o.age_ns ? ticks_of(p, p->o.age_ns) : UINT64_MAX;
+	p->timeout_ticks = p->o.request_timeout_ns ? ticks_of(p, p->o.request_timeout_ns) :
+						     UINT64_MAX;
+}
+
+static int make_staging(struct poller *p)
+{
+	uint32_t n = p->o.turn_slots;
+
+	p->slots = aligned_alloc(64, n * sizeof(*p->slots));
+	p->cells = aligned_alloc(64, n * sizeof(*p->cells));
+	p->piece = calloc(n, sizeof(*p->piece));
+	if (!p->slots || !p->cells || !p->piece)
+		return -ENOMEM;
+	memset(p->slots, 0, n * sizeof(*p->slots));
+	memset(p->cells, 0, n * sizeof(*p->cells));
+	return 0;
+}
+
+static void free_all(struct poller *p)
+{
+	poller_sleep_close(p);
+	free(p->slots);
+	free(p->cells);
+	free(p->piece);
+	free(p);
+}
+
+int poller_create(struct poller **out, const struct poller_options *o,
+		  struct backend_queue **queues, uint32_t nr_queues)
+{
+	struct poller *p = aligned_alloc(64, (sizeof(*p) + 63) & ~(size_t)63);
+	int rc;
+
+	if (!p)
+		return -ENOMEM;
+	*p = (struct poller){ .o = *o, .queues = queues, .nr_queues = nr_queues,
+			      .epoll_fd = -1 };
+	p->o.turn_slots = o->turn_slots ? o->turn_slots : 1;
+	p->o.turn_bytes = o->turn_bytes > SCHED_POST_BYTES ? o->turn_bytes : SCHED_POST_BYTES;
+	p->quantum = p->o.turn_bytes / 4 > 4096 ? p->o.turn_bytes / 4 : 4096;
+	p->judge = (struct judge){ .queues = queues, .nr_queues = nr_queues,
+				   .one_level = o->no_priorities, .guesses = &p->guesses };
+	tick_clock_calibrate(&p->clock);
+	p->synced = ticks_now();
+	set_times(p);
+	wake_barrier_register();	/* F5: our clients' sleep reaches us */
+	rc = make_staging(p);
+	if (rc == 0)
+		rc = poller_sleep_open(p);
+	p->yield = o->threaded && spin_usable_cores() < 2;
+	if (rc == 0 && o->threaded)
+		rc = start_thread(p);
+	if (rc < 0) {
+		free_all(p);
+		return rc;
+	}
+	*out = p;
+	return 0;
+}
+
+void poller_destroy(struct poller *p)
+{
+	if (!p)
+		return;
+	if (p->has_thread)
+		pthread_join(p->thread, NULL);
+	free_all(p);
+}
+
+void poller_stats_read(const struct poller *p, struct poller_stats *out)
+{
+	stats_copy(out, &p->stats);
+	out->rings = load_relaxed(&p->stats.rings);
+	out->in_flight = load_relaxed(&p->in_flight);
+}

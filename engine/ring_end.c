@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ring_end.c - how a ring ends: its client closed it, died, broke the protocol or took
+ * its memory away, or the engine stops. Everything it has in flight is ended with the
+ * ring's rule, a bounded step per turn; only then is the client told, so that an ended
+ * ring means that nothing of it moves any more.
+ */
+
+#include "engine/complete.h"
+#include "engine/intake.h"
+#include "engine/sched.h"
+
+#define END_ENTRIES 256u	/* queued requests ended per turn */
+#define END_RECORDS 1024u	/* records looked at per turn for posted ones */
+
+static bool end_queued(struct poller *p, struct ring_state *r)
+{
+	uint32_t left = END_ENTRIES;
+
+	for (uint32_t level = 0; level < LEVELS; level++) {
+		struct transfer *t;
+
+		while (left && (t = r->levels[level].queue.head)) {
+			left--;
+			sched_remove(r, t);
+			if (t->status == TENT_STATUS_WAITING)
+				complete_with(p, t, r->end_rule);
+			else
+				complete_one(p, t);
+		}
+	}
+	return left < END_ENTRIES;
+}
+
+static void call_back_posted(struct poller *p, struct ring_state *r)
+{
+	for (uint32_t i = 0; i < END_RECORDS && r->nr_posted; i++) {
+		struct transfer *t = ring_record(r, r->end_cursor++);
+
+		if (!t)
+			r->end_cursor = 0;
+		else if (t->state == TRANSFER_POSTED)
+			sched_call_back(p, t, r->end_rule);
+	}
+}
+
+bool ring_end_step(struct poller *p, struct ring_state *r)
+{
+	if (r->ended)
+		return false;
+	if (intake_abandon(p, r) || end_queued(p, r))
+		return true;
+	if (r->in_flight) {
+		call_back_posted(p, r);
+		return false;	/* what is left is up to the backends */
+	}
+	ring_host_end(&r->host, r->end_rule);
+	r->ended = true;
+	return true;
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ring_state.h - what a poller keeps for one ring. The files of the data path share
+ * it; everyone else sees poller.h only.
+ *
+ * The life of a request: a record from free, filled by the judge (PARKED while the
+ * rest of a long batch is judged), QUEUED in a level, POSTED to a backend, completed,
+ * back in free. There are as many records as completions, and the room rule admits
+ * no more requests than that, so free is never empty when a batch is admitted.
+ */
+#ifndef TENT_ENGINE_RING_STATE_H
+#define TENT_ENGINE_RING_STATE_H
+
+#include "engine/backend.h"
+#include "engine/hot.h"
+#include "engine/intent.h"
+#include "engine/poller.h"
+
+#define LEVELS 3
+
+/* A FIFO linked both ways: cancel and drop take out of the middle. */
+struct transfer_queue {
+	struct transfer *head, *tail;
+};
+
+/* A ring's place in one level of the scheduler. */
+struct ring_level {
+	struct transfer_queue queue;
+	struct ring_state *next;	/* in the level's round */
+	bool linked;
+};
+
+/* Requests that end in one completion: a ONE_COMPLETION batch, or an INDIRECT. */
+struct batch_state {
+	struct batch_state *next;	/* in the ring's free list */
+	struct indirect *indirect;	/* writes each end into results; or NULL */
+	uint64_t user_data;		/* of the first slot */
+	uint64_t bytes;
+	uint64_t seen_ticks;
+	uint32_t nr;			/* requests it stands for */
+	uint32_t credits;
+	uint32_t left;			/* requests that have not ended */
+	uint32_t posted_ticks;		/* of the first to be posted */
+	uint32_t first_bad;		/* lowest index that failed, nr: none */
+	/* of that one; else of a success */
+	int32_t error;
+	uint16_t rule;
+	uint16_t flags;			/* of all of them */
+	uint8_t status;
+	uint8_t transport;
+	uint8_t rail;
+	uint8_t attempts;
+};
+
+/* An INDIRECT batch: its requests live in memory of its own, see indirect.c. */
+struct indirect {
+	struct transfer *transfers;	/* count of them, NULL: none is running */
+	size_t mapped;			/* bytes of transfers still mapped */
+	struct region *region;		/* holds the three arrays */
+	const uint8_t *entries;		/* this process's addresses */
+	const uint8_t *cells;		/* or NULL */
+	struct tent_result *results;	/* NULL once the region is gone */
+	uint32_t count;
+	uint32_t judged;		/* records in use: transfers[0..judged) */
+	bool ended;			/* only its memory is left, see indirect_reclaim() */
+	struct batch_state batch;
+};
+
+enum intake_step {
+	INTAKE_IDLE,		/* looks for a batch */
+	INTAKE_TAKE,		/* copies and judges the batch, in pieces */
+	INTAKE_ADMIT,		/* it passed: its parked requests enter the scheduler */
+	INTAKE_RELEASE,		/* it was refused: its parked records go back */
+	INTAKE_CANCEL		/* looks for the requests a CANCEL names */
+};
+
+/* The batch at the ring's head. */
+struct intake {
+	uint8_t step;			/* enum intake_step */
+	uint8_t op;			/* enum tent_slot_op */
+	uint16_t flags;			/* TENT_SLOT_F_* */
+	uint32_t nr;			/* entries: slots, or those of an INDIRECT */
+	uint32_t taken;			/* copied and judged so far */
+	uint32_t cursor;		/* CANCEL: next record to look at */
+	bool found;			/* CANCEL: one was */
+	uint64_t user_data;		/* of the first slot */
+	uint64_t cancel_data;
+	uint64_t seen_ticks;
+	uint64_t now_ns;		/* the one "now" of its deadlines */
+	struct batch_state *batch;
+	struct refusal why;
+	struct transfer_queue parked;
+};
+
+struct ring_state {
+	struct ring_host host;		/* first: its hot line is ours */
+	struct ring_state *next;	/* of the poller's rings */
+	struct client_space *space;
+	struct poller *poller;		/* NULL: not served */
+	struct transfer **free;		/* nr_free records, the last is used next */
+	uint32_t nr_free;
+	uint32_t in_flight;		/* admitted requests that have not ended */
+	uint32_t nr_posted;		/* of these, with backends */
+	uint16_t end_rule;		/* non-zero: the ring is ending */
+	bool ended;			/* no work is left; the client was told */
+	bool touched;			/* completions were published in this turn */
+	struct ring_state *next_touched;
+	uint64_t busy_round;		/* the last round in which its head found no room */
+	struct intake intake;
+	struct ring_level levels[LEVELS];
+	struct indirect indirect;
+	/* cold */
+	struct poller_stats stats;
+	uint32_t expiry_cursor;		/* next record to check for its timeout */
+	uint32_t end_cursor;		/* next record to call back when the ring ends */
+	struct transfer *records;
+	struct batch_state *batches;
+	struct batch_state *free_batches;
+	uint32_t nr_records;
+	size_t records_size;		/* bytes mapped */
+};
+
+/* The i-th record, those of an INDIRECT after the ring's own; NULL past the last. */
+static inline struct transfer *ring_record(const struct ring_state *r, uint32_t i)
+{
+	if (i < r->nr_records)
+		return &r->records[i];
+	i -= r->nr_records;
+	return i < r->indirect.judged ? &r->indirect.transfers[i] : NULL;
+}
+
+static inline bool transfer_is_posted(const struct transfer *t)
+{
+	return t->state == TRANSFER_POSTED || t->state == TRANSFER_CANCELING;
+}
+
+/* A record goes back; those of an INDIRECT are unmapped together. */
+static inline void ring_release(struct ring_state *r, struct transfer *t)
+{
+	t->state = TRANSFER_FREE;
+	r->free[r->nr_free++] = t;
+}
+
+static inline void queue_push(struct transfer_queue *q, struct transfer *t)
+{
+	t->next = NULL;
+	t->prev = q->tail;
+	if (q->tail)
+		q->tail->next = t;
+	else
+		q->head = t;
+	q->tail = t;
+}
+
+static inline void queue_remove(struct transfer_queue *q, struct transfer *t)
+{
+	if (t->prev)
+		t->prev->next = t->next;
+	else
+		q->head = t->next;
+	if (t->next)
+		t->next->prev = t->prev;
+	else
+		q->tail = t->prev;
+}
+
+/* Takes nothing new from the ring, ends what it has with rule; see ring_end.c. */
+static inline void ring_begin_end(struct ring_state *r, uint16_t rule)
+{
+	if (!r->end_rule)
+		r->end_rule = rule;
+}
+
+#endif /* TENT_ENGINE_RING_STATE_H */

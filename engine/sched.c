@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sched.c - levels, rounds, posting; and the slow clock that ages what waits.
+ *
+ * A ring is linked in a level while it has entries there. Its visit posts a quantum
+ * of bytes and then the next ring has its go, so one ring's large transfers delay
+ * another's by a quantum per round, whatever their size.
+ */
+#include "engine/complete.h"
+#include "engine/sched.h"
+
+#define VISIT_MAX 64u		/* transfers of a visit */
+#define TICK_ENTRIES 256u	/* queued entries a tick looks at */
+#define TICK_RECORDS 64u	/* records of a ring a tick looks at for posted ones */
+
+/* ---- levels ------------------------------------------------------------ */
+
+static void level_link(struct sched_level *l, struct ring_state *r, uint32_t level)
+{
+	if (r->levels[level].linked)
+		return;
+	r->levels[level].linked = true;
+	r->levels[level].next = NULL;
+	if (l->first)
+		l->last->levels[level].next = r;
+	else
+		l->first = r;
+	l->last = r;
+}
+
+/* The first ring had its go: it goes to the end, or out when it has nothing left. */
+static void level_rotate(struct sched_level *l, uint32_t level)
+{
+	struct ring_state *r = l->first;
+
+	l->first = r->levels[level].next;
+	r->levels[level].linked = false;
+	if (r->levels[level].queue.head)
+		level_link(l, r, level);
+}
+
+void sched_push(struct poller *p, struct ring_state *r, struct transfer *const *list,
+		uint32_t n)
+{
+	for (uint32_t i = 0; i < n; ) {
+		uint32_t level = list[i]->level;
+		struct transfer_queue *q = &r->levels[level].queue;
+		struct transfer *tail = q->tail;
+		struct transfer **link = tail ? &tail->next : &q->head;
+
+		do {	/* neighbours mostly share a level */
+			struct transfer *t = list[i];
+
+			*link = t;
+			t->prev = tail;
+			tail = t;
+			link = &t->next;
+		} while (++i < n && list[i]->level == level);
+		*link = NULL;
+		q->tail = tail;
+		level_link(&p->levels[level], r, level);
+	}
+}
+
+/* A ring that has nothing left stays linked until its turn comes. */
+void sched_remove(struct ring_state *r, struct transfer *t)
+{
+	queue_remove(&r->levels[t->level].queue, t);
+}
+
+void sched_forget(struct poller *p, struct ring_state *r)
+{
+	for (uint32_t level = 0; level < LEVELS; level++) {
+		struct sched_level *l = &p->levels[level];
+		struct ring_state *before = NULL, *at = l->first;
+
+		for (; at && at != r; at = at->levels[level].next)
+			before = at;
+		if (!at)
+			continue;
+		if (before)
+			before->levels[level].next = r->levels[level].next;
+		else
+			l->first = r->levels[level].next;
+		if (l->last == r)
+			l->last = before;
+		r->levels[level].linked = false;
+	}
+}
+
+/* ---- posting ----------------------------------------------------------- */
+
+/* A ring's go. */
+struct visit {
+	uint64_t budget;	/* bytes left */
+	uint64_t posted_ticks;
+	uint32_t nr_ended;
+	uint32_t nr_posted;
+	bool busy;		/* its backend has no room */
+};
+
+/* Posts the transfer at the head; false when it stays there. */
+static inline bool visit_post(struct visit *v, struct transfer *t)
+{
+	uint64_t before = t->done, spent;
+	enum post_result result;
+
+	if (!t->attempts) {
+		t->attempts = 1;
+		t->posted_ticks = ticks_since(v->posted_ticks, t->seen_ticks);
+	}
+	result = t->queue->ops->post(t->queue, t, v->budget);
+	if (unlikely(result == POST_BUSY)) {
+		t->attempts = before ? 1 : 0;
+		v->busy = true;
+		return false;
+	}
+	if (unlikely(result == POST_PENDING)) {	/* its other fields are the backend's now */
+		t->state = TRANSFER_POSTED;
+		v->nr_posted++;
+		spent = SCHED_POST_BYTES;
+	} else {
+		spent = t->done - before + SCHED_POST_BYTES;
+	}
+	v->budget -= spent < v->budget ? spent : v->budget;
+	return result != POST_MORE;
+}
+
+/* Posts from the head of a ring's level. Returns the bytes it cost. */
+static uint64_t visit(struct poller *p, struct ring_state *r, uint32_t level, uint64_t budget)
+{
+	struct transfer_queue *q = &r->levels[level].queue;
+	struct visit v = { .budget = budget, .posted_ticks = ticks_now() };
+	struct transfer *ended[VISIT_MAX], *t = q->head, *next;
+
+	for (; t && v.budget && v.nr_ended < VISIT_MAX; t = next) {
+		next = t->next;		/* a backend may use it from post() on */
+		if (likely(t->status == TENT_STATUS_WAITING) && !visit_post(&v, t))
+			break;
+		if (likely(t->state == TRANSFER_QUEUED))
+			ended[v.nr_ended++] = t;
+	}
+	q->head = t;
+	if (t)
+		t->prev = NULL;
+	else
+		q->tail = NULL;
+	r->nr_posted += v.nr_posted;
+	p->nr_posted += v.nr_posted;
+	if (v.busy)
+		r->busy_round = p->round;
+	if (v.nr_ended)
+		complete_run(p, r, ended, v.nr_ended, ticks_now());
+	return budget - v.budget;
+}
+
+/* Until the level is empty, the budget spent, or every ring in it found no room. */
+static uint64_t serve_level(struct poller *p, uint32_t level, uint64_t budget)
+{
+	struct sched_level *l = &p->levels[level];
+	uint64_t spent = 0;
+
+	while (l->first && spent < budget && l->first->busy_round != p->round) {
+		uint64_t left = budget - spent;
+
+		spent += visit(p, l->first, level, left < p->quantum ? left : p->quantum);
+		level_rotate(l, level);
+	}
+	return spent;
+}
+
+/* Rings that found no room in a level above are asked again here: another backend may
+ * have some. */
+bool sched_turn(struct poller *p)
+{
+	uint64_t budget = p->o.turn_bytes;
+	bool moved = false;
+
+	for (uint32_t level = 0; level < LEVELS && budget; level++) {
+		uint64_t spent = 0;
+
+		if (p->levels[level].first) {
+			p->round++;
+			spent = serve_level(p, level, budget);
+		}
+		moved |= spent > 0;
+		budget -= spent < budget ? spent : budget;
+	}
+	return moved;
+}
+
+/* ---- what backends hand back ------------------------------------------- */
+
+static void take_back(struct poller *p, struct transfer *t)
+{
+	t->ring->nr_posted--;
+	p->nr_posted--;
+	complete_one(p, t);
+}
+
+bool sched_poll(struct poller *p)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < p->nr_queues; i++) {
+		struct backend_queue *q = p->queues[i];
+		struct transfer *t = q->ops->poll ? q->ops->poll(q) : NULL, *next;
+
+		for (; t; t = next) {
+			next = t->next;
+			take_back(p, t);
+			any = true;
+		}
+	}
+	return any;
+}
+
+void sched_call_back(struct poller *p, struct transfer *t, uint16_t rule)
+{
+	struct backend_queue *q = t->queue;
+
+	if (t->state != TRANSFER_POSTED)
+		return;			/* asked already */
+	t->state = TRANSFER_CANCELING;
+	if (q->ops->cancel && q->ops->cancel(q, t, rule))
+		take_back(p, t);
+}
+
+/* ---- the slow clock ---------------------------------------------------- */
+
+static bool rises(const struct poller *p, const struct transfer *t, uint64_t now)
+{
+	return t->queued_ticks && now - t->queued_ticks >= p->age_ticks;
+}
+
+void sched_age(struct poller *p, struct ring_state *r, uint32_t level, uint64_t now,
+	       uint32_t *budget)
+{
+	struct transfer *t = r->levels[level].queue.head, *next;
+
+	for (; t && *budget; t = next) {
+		next = t->next;
+		--*budget;
+		if (!rises(p, t, now))
+			continue;
+		sched_remove(r, t);
+		t->level--;
+		t->queued_ticks = now;
+		sched_push(p, r, &t, 1);
+		stat_add(&p->stats.promotions, 1);
+		stat_add(&r->stats.promotions, 1);
+	}
+}
+
+static bool is_expired(const struct poller *p, const struct transfer *t, uint64_t now)
+{
+	return now - t->seen_ticks >= p->timeout_ticks;
+}
+
+static void expire_queued(struct poller *p, struct ring_state *r, uint32_t level,
+			  uint64_t now, uint32_t *budget)
+{
+	struct transfer *t = r->levels[level].queue.head, *next;
+
+	for (; t && *budget; t = next) {
+		next = t->next;
+		--*budget;
+		if (!is_expired(p, t, now) || t->status != TENT_STATUS_WAITING)
+			continue;
+		sched_remove(r, t);
+		complete_with(p, t, TENT_RULE_TIMEOUT);
+	}
+}
+
+/* The round turns as it goes: a ring with many entries that uses the budget up is the
+ * last one next time. In a ring the oldest are at the head. */
+static void tick_level(struct poller *p, uint32_t level, uint64_t now)
+{
+	struct sched_level *l = &p->levels[level];
+	uint32_t to_age = TICK_ENTRIES, to_expire = TICK_ENTRIES;
+	const struct ring_state *first = l->first;
+
+	while (l->first && to_age && to_expire) {
+		expire_queued(p, l->first, level, now, &to_expire);
+		if (level > 0)
+			sched_age(p, l->first, level, now, &to_age);
+		level_rotate(l, level);
+		if (l->first == first)
+			break;
+	}
+}
+
+/* With a backend too long. */
+static void expire_posted(struct poller *p, struct ring_state *r, uint64_t now)
+{
+	for (uint32_t i = 0; i < TICK_RECORDS && r->nr_posted; i++) {
+		struct transfer *t = ring_record(r, r->expiry_cursor++);
+
+		if (!t)
+			r->expiry_cursor = 0;
+		else if (t->state == TRANSFER_POSTED && is_expired(p, t, now))
+			sched_call_back(p, t, TENT_RULE_TIMEOUT);
+	}
+}
+
+void sched_tick(struct poller *p, uint64_t now)
+{
+	for (uint32_t level = 0; level < LEVELS; level++)
+		tick_level(p, level, now);
+	if (!p->nr_posted)
+		return;
+	for (struct ring_state *r = p->rings; r; r = r->next)
+		if (r->nr_posted)
+			expire_posted(p, r, now);
+}

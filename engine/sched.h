@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sched.h - who is served next. Three levels, 0 first; in a level the rings take
+ * turns; in a ring first come, first served. An entry that waited age_ns in its level
+ * rises by one, so that low traffic is slow under load but never starves.
+ */
+#ifndef TENT_ENGINE_SCHED_H
+#define TENT_ENGINE_SCHED_H
+
+#include "engine/poller_state.h"
+
+/* What a request costs a turn beside the bytes it moves: bounds how many small ones
+ * a turn takes. */
+#define SCHED_POST_BYTES 256u
+
+/* Queues transfers of one ring, each in its own level, in this order. */
+void sched_push(struct poller *p, struct ring_state *r, struct transfer *const *list,
+		uint32_t n);
+
+/* The ring leaves; its queues are empty. */
+void sched_forget(struct poller *p, struct ring_state *r);
+
+/* Takes a queued transfer out. */
+void sched_remove(struct ring_state *r, struct transfer *t);
+
+/* Posts up to turn_bytes and completes what ended. True: something moved. */
+bool sched_turn(struct poller *p);
+
+/* Is anything waiting to be posted? */
+static inline bool sched_waits(const struct poller *p)
+{
+	return p->levels[0].first || p->levels[1].first || p->levels[2].first;
+}
+
+/* Completes what backends hand back. True: there was something. */
+bool sched_poll(struct poller *p);
+
+/* Lets old entries rise and too old ones end; bounded, once per tick_period. */
+void sched_tick(struct poller *p, uint64_t now);
+
+/* Moves the entries of queue that are in it for age_ticks or longer, whatever their
+ * neighbours' ages, to the next higher level. Looks at *budget entries at most, and
+ * takes off what it looked at. */
+void sched_age(struct poller *p, struct ring_state *r, uint32_t level, uint64_t now,
+	       uint32_t *budget);
+
+/* Asks a posted transfer back, to end it with rule. */
+void sched_call_back(struct poller *p, struct transfer *t, uint16_t rule);
+
+#endif /* TENT_ENGINE_SCHED_H */
