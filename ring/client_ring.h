@@ -18,6 +18,9 @@
 #include "ring/order.h"
 #include "ring/wake.h"
 
+#define RING_SPIN_NS 50000u
+#define RING_SLICE_NS 100000000u
+
 /* After publishing: does the engine sleep? */
 enum ring_look {
 	RING_LOOK_NEVER = 0,	/* BUSY: it never does */
@@ -48,6 +51,9 @@ struct tent_ring {
 	uint32_t cq_told;	/* client_line->cq_head */
 	uint32_t want_wake;	/* client_line->want_wake */
 	int completion_fd;
+	/* waiting */
+	uint64_t spin_ns;	/* before the first sleep */
+	uint64_t slice_ns;	/* of one sleep; then: does the engine live? */
 	/* cold */
 	struct tent_client *client; /* NULL in a forked child */
 	struct ring_record *record;

@@ -143,6 +143,8 @@ static void set_up_consumer(struct tent_ring *r, uint8_t *client, const uint8_t 
 	r->completion_shift = log2_of(h->completion_stride);
 	r->cq_head = r->cq_told = h->first_position;
 	r->completion_fd = r->record->completion_fd;
+	r->spin_ns = RING_SPIN_NS;
+	r->slice_ns = RING_SLICE_NS;
 	r->clock = (struct tick_clock){ h->tick_origin, h->ns_origin, h->tick_mult };
 }
 

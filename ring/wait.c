@@ -10,9 +10,7 @@
 
 #include "ring/client_ring.h"
 
-#define SPIN_NS 50000u
 #define SPIN_LOOKS 64		/* between two looks at the clock */
-#define SLICE_NS 100000000u
 #define SLICE_UNSURE_NS 1000000u /* a wake may be missed: no membarrier */
 
 struct waiter {
@@ -35,7 +33,8 @@ static uint32_t engine_flags(const struct tent_ring *r)
 
 static bool spin(const struct waiter *w, uint64_t now_ns)
 {
-	uint64_t end_ns = w->end_ns - now_ns < SPIN_NS ? w->end_ns : now_ns + SPIN_NS;
+	uint64_t spin_ns = w->ring->spin_ns;
+	uint64_t end_ns = w->end_ns - now_ns < spin_ns ? w->end_ns : now_ns + spin_ns;
 	bool yields = engine_flags(w->ring) & TENT_ENGINE_SPIN_YIELD;
 
 	do {
@@ -57,7 +56,7 @@ static bool spin(const struct waiter *w, uint64_t now_ns)
 static int sleep_slice(const struct waiter *w, uint64_t left_ns)
 {
 	struct tent_ring *r = w->ring;
-	uint64_t slice = SLICE_NS;
+	uint64_t slice = r->slice_ns;
 	uint32_t seq;
 
 	ring_want_wake(r, TENT_WAKE_FUTEX, 0);
