@@ -23,7 +23,7 @@
 
 static const char *const hanging[] = {
 	"transports/null/enable=true", "transports/shm/enable=false",
-	"transports/null/faults=hang", NULL
+	"transports/null/faults=pending=1,hold", NULL
 };
 
 /* Another program: owns a segment, tells its name, waits for the end of its stdin. */
@@ -371,7 +371,7 @@ static int run(const char *name, const char *argument)
 
 static void the_readmes_programs_run(void **state)
 {
-	struct lib_fix f = { .tentd = 0 };
+	struct lib_fix f = { .tentd = NULL };
 
 	(void)state;
 	unsetenv("TENT_ENGINE");

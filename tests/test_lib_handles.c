@@ -22,7 +22,7 @@
 
 static const char *const hanging[] = {
 	"transports/null/enable=true", "transports/shm/enable=false",
-	"transports/null/faults=hang", NULL
+	"transports/null/faults=pending=1,hold", NULL
 };
 
 /* tsan ends a child of fork() that starts threads unless told otherwise. */

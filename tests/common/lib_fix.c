@@ -2,19 +2,19 @@
 /* lib_fix.c - see lib_fix.h. */
 #include <libgen.h>
 #include <limits.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sched.h>
-#include <sys/wait.h>
 #include <unistd.h>
 /* after what it needs */
 #include <cmocka.h>
 
 #include "tests/common/lib_fix.h"
+#include "tests/common/tentd.h"
 
 #define OPTIONS_MAX 16
 
@@ -28,81 +28,35 @@ void lib_fix_path(const char *name, char *path, size_t size)
 	snprintf(path, size, "%s/../%s", dirname(program), name);
 }
 
-/* tentd says "ready" on stderr when clients can come. */
-static void await_ready(int log)
-{
-	char text[4096];
-	size_t used = 0;
-
-	for (;;) {
-		ssize_t n = read(log, text + used, sizeof(text) - 1 - used);
-
-		if (n <= 0)
-			fail_msg("tentd did not start: %s", text);
-		used += (size_t)n;
-		text[used] = 0;
-		if (strstr(text, "ready"))
-			return;
-	}
-}
-
-static void exec_tentd(const struct lib_fix *f, const char *const *options)
-{
-	char path[PATH_MAX];
-	char *argv[4 + 2 * OPTIONS_MAX];
-	int n = 0;
-
-	lib_fix_path("tools/tentd", path, sizeof(path));
-	argv[n++] = path;
-	argv[n++] = (char *)"-s";
-	argv[n++] = (char *)f->word + strlen("unix:");
-	for (; options && *options; options++) {
-		argv[n++] = (char *)"-o";
-		argv[n++] = (char *)*options;
-	}
-	argv[n] = NULL;
-	execv(path, argv);
-	perror(path);
-	_exit(127);
-}
-
 void lib_fix_tentd(struct lib_fix *f, const char *const *options)
 {
-	int fds[2];
+	const char *args[2 * OPTIONS_MAX + 1];
+	int n = 0;
 
-	strcpy(f->folder, "/tmp/tent-test-XXXXXX");
-	assert_non_null(mkdtemp(f->folder));
-	snprintf(f->word, sizeof(f->word), "unix:%s/tentd.sock", f->folder);
-	assert_int_equal(pipe(fds), 0);
-	f->tentd = fork();
-	assert_true(f->tentd >= 0);
-	if (!f->tentd) {
-		dup2(fds[1], STDERR_FILENO);
-		close(fds[0]);
-		close(fds[1]);
-		exec_tentd(f, options);
+	for (; options && *options && n < 2 * OPTIONS_MAX; options++) {
+		args[n++] = "-o";
+		args[n++] = *options;
 	}
-	close(fds[1]);
-	f->log = fds[0];
-	await_ready(f->log);
+	args[n] = NULL;
+	f->tentd = calloc(1, sizeof(*f->tentd));
+	assert_non_null(f->tentd);
+	tentd_prepare(f->tentd);
+	tentd_start_ready(f->tentd, args);
+	snprintf(f->word, sizeof(f->word), "unix:%s", f->tentd->socket);
 }
 
 void lib_fix_kill(struct lib_fix *f, int signal_number)
 {
-	char socket[108];
 	int status;
 
 	if (!f->tentd)
 		return;
-	assert_int_equal(kill(f->tentd, signal_number), 0);
-	assert_int_equal(waitpid(f->tentd, &status, 0), f->tentd);
-	if (signal_number == SIGTERM)
-		assert_int_equal(status, 0);
-	f->tentd = 0;
-	close(f->log);
-	snprintf(socket, sizeof(socket), "%s/tentd.sock", f->folder);
-	unlink(socket);
-	rmdir(f->folder);
+	status = tentd_end(f->tentd, signal_number);
+	if (status != (signal_number == SIGTERM ? 0 : 128 + signal_number))
+		fail_msg("tentd ended with %d: %s", status, f->tentd->program.errors);
+	tentd_cleanup(f->tentd);
+	free(f->tentd);
+	f->tentd = NULL;
 }
 
 static void set_options(const char *const *options)

@@ -8,7 +8,6 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 #include <tent/rules.h>
 #include <tent/transfer_engine.h>
 
@@ -16,9 +15,7 @@ enum lib_mode { LIB_THREAD, LIB_CALLER, LIB_DAEMON };
 
 struct lib_fix {
 	enum lib_mode mode;
-	pid_t tentd;			/* LIB_DAEMON, else 0 */
-	int log;			/* tentd's stderr */
-	char folder[64];		/* of its socket */
+	struct tentd *tentd;		/* LIB_DAEMON, else NULL */
 	char word[108];			/* what TENT_ENGINE is set to */
 	tent_engine_t engine;
 	uint8_t *memory;		/* registered */
