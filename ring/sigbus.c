@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -51,18 +52,24 @@ static bool range_find(uintptr_t addr, struct sigbus_range *r)
 	return false;
 }
 
-/* Zeroed private pages over the hole: the access that faulted is run again. */
+#ifdef SYS_mmap2
+#define MMAP_NUMBER SYS_mmap2
+#else
+#define MMAP_NUMBER SYS_mmap
+#endif
+
+/* Zeroed private pages over the hole: the access that faulted is run again. The bare
+ * system call, since mmap() is not promised to be safe in a handler. */
 static bool contain(uintptr_t addr)
 {
 	struct sigbus_range r;
-	void *page, *mapped;
+	uintptr_t page;
 
 	if (!range_find(addr, &r))
 		return false;
-	page = (void *)(addr & ~(uintptr_t)(r.page_size - 1));
-	mapped = mmap(page, r.page_size, PROT_READ | PROT_WRITE,
-		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-	if (mapped == MAP_FAILED)
+	page = addr & ~(uintptr_t)(r.page_size - 1);
+	if ((uintptr_t)syscall(MMAP_NUMBER, page, r.page_size, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0L) != page)
 		return false;
 	store_release(r.condemned, 1);
 	return true;

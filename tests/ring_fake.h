@@ -95,7 +95,8 @@ static inline void fake_ring_open(struct fake *f, struct ctl_message *m)
 		abort();
 	if (f->bend_ring)
 		f->bend_ring(h);
-	r->ring_id = ++f->nr_hosts;
+	r->ring_id = f->nr_hosts + 1;
+	store_release(&f->nr_hosts, r->ring_id); /* for a poller of the test's own */
 	r->client_size = h->client_mem.size;
 	r->engine_size = h->engine_mem.size;
 	m->nr_fds = 4;
@@ -326,6 +327,53 @@ static inline uint32_t random_next(uint64_t *state)
 {
 	*state = *state * 6364136223846793005u + 1442695040888963407u;
 	return (uint32_t)(*state >> 33);
+}
+
+/* Visible in the output, unlike a test that just returns. */
+#define skip_because(...)			\
+	do {					\
+		print_message(__VA_ARGS__);	\
+		skip();				\
+	} while (0)
+
+#define POOL "/proc/sys/vm/nr_hugepages"
+
+static inline long huge_info(const char *key)
+{
+	char line[128], name[64];
+	FILE *f = fopen("/proc/meminfo", "re");
+	long value, found = -1;
+
+	assert_non_null(f);
+	while (found < 0 && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%63[^:]: %ld", name, &value) == 2 && !strcmp(name, key))
+			found = value;
+	}
+	fclose(f);
+	return found;
+}
+
+static inline bool huge_pool_set(long pages)
+{
+	FILE *f = fopen(POOL, "we");
+	bool ok;
+
+	if (!f)
+		return false;
+	ok = fprintf(f, "%ld\n", pages) > 0;
+	return fclose(f) == 0 && ok;
+}
+
+/* Makes free pages at least that many, and says how large the pool was before. */
+static inline bool huge_pool_reserve(long pages, long *before)
+{
+	*before = huge_info("HugePages_Total");
+	if (*before < 0 || !huge_pool_set(*before + pages))
+		return false;
+	if (huge_info("HugePages_Free") >= pages)
+		return true;
+	huge_pool_set(*before);
+	return false;
 }
 
 #endif /* TENT_TESTS_RING_FAKE_H */

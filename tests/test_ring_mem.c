@@ -10,7 +10,6 @@
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 #define SEALS_SIZE (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
-#define POOL "/proc/sys/vm/nr_hugepages"
 
 static size_t page_size(void)
 {
@@ -24,13 +23,6 @@ static struct shared_mem create(size_t size, bool reader_only)
 	assert_int_equal(shared_mem_create(&m, "test", size, reader_only), 0);
 	return m;
 }
-
-/* Visible in the output, unlike a test that just returns. */
-#define skip_because(...)			\
-	do {					\
-		print_message(__VA_ARGS__);	\
-		skip();				\
-	} while (0)
 
 static void seals_read_back(void **state)
 {
@@ -214,44 +206,6 @@ static void a_forked_child_does_not_have_it_mapped(void **state)
 
 /* ---- huge pages -------------------------------------------------------------- */
 
-static long meminfo(const char *key)
-{
-	char line[128], name[64];
-	FILE *f = fopen("/proc/meminfo", "re");
-	long value, found = -1;
-
-	assert_non_null(f);
-	while (found < 0 && fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "%63[^:]: %ld", name, &value) == 2 && !strcmp(name, key))
-			found = value;
-	}
-	fclose(f);
-	return found;
-}
-
-static bool set_pool(long pages)
-{
-	FILE *f = fopen(POOL, "we");
-	bool ok;
-
-	if (!f)
-		return false;
-	ok = fprintf(f, "%ld\n", pages) > 0;
-	return fclose(f) == 0 && ok;
-}
-
-/* Makes free pages at least that many, and says how large the pool was before. */
-static bool reserve(long pages, long *before)
-{
-	*before = meminfo("HugePages_Total");
-	if (*before < 0 || !set_pool(*before + pages))
-		return false;
-	if (meminfo("HugePages_Free") >= pages)
-		return true;
-	set_pool(*before);
-	return false;
-}
-
 static void small_memory_does_not_ask_for_huge_pages(void **state)
 {
 	struct shared_mem m = create(huge_page_size() / 2 - 1, false);
@@ -267,7 +221,7 @@ static void without_huge_pages_the_reason_can_be_read_back(void **state)
 	struct shared_mem m;
 
 	(void)state;
-	if (meminfo("HugePages_Free") > 0)
+	if (huge_info("HugePages_Free") > 0)
 		skip_because("this machine has free huge pages: no fallback to see\n");
 	m = create(huge_page_size(), true);
 	assert_int_equal(m.page_kind, TENT_PAGE_BASE);
@@ -279,13 +233,13 @@ static void without_huge_pages_the_reason_can_be_read_back(void **state)
 static void with_huge_pages_reserved_they_are_used(void **state)
 {
 	struct shared_mem m, reader;
-	long before;
+	long before = 0;
 
 	(void)state;
-	if (!reserve(16, &before))
+	if (!huge_pool_reserve(16, &before))
 		skip_because("no huge pages could be reserved: not tested\n");
 	m = create(huge_page_size() + 1, true);
-	set_pool(before);
+	huge_pool_set(before);
 	assert_int_equal(m.page_kind, TENT_PAGE_HUGE);
 	assert_int_equal(m.page_reason, 0);
 	assert_int_equal(m.size, 2 * huge_page_size());
@@ -304,13 +258,13 @@ static void with_huge_pages_reserved_they_are_used(void **state)
 static void a_short_pool_falls_back_instead_of_faulting(void **state)
 {
 	struct shared_mem m;
-	long before;
+	long before = 0;
 
 	(void)state;
-	if (!reserve(2, &before))
+	if (!huge_pool_reserve(2, &before))
 		skip_because("no huge pages could be reserved: not tested\n");
-	m = create(((size_t)meminfo("HugePages_Free") + 8) * huge_page_size(), false);
-	set_pool(before);
+	m = create(((size_t)huge_info("HugePages_Free") + 8) * huge_page_size(), false);
+	huge_pool_set(before);
 	assert_int_equal(m.page_kind, TENT_PAGE_BASE);
 	assert_true(m.page_reason > 0);
 	memset(m.addr, 1, m.size);
