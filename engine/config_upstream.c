@@ -91,7 +91,7 @@ static const struct config_foreign foreign[] = {
 	{ "transports/rdma/priority_promotion_per_entry", "true",
 	  "every waiting request rises by its own age" },
 	{ "transports/rdma/deadline_bw_arbitration", "false",
-	  "requests of one level go in the order of their deadlines" },
+	  "within a level rings take turns, and requests go as they came" },
 	{ "transports/rdma/disable_gpu_direct_rdma", "true", NO_RDMA },
 	{ "transports/rdma/pci_relaxed_ordering", NULL, NO_RDMA },
 	{ "transports/rdma/log_slice_affinity", "false", NO_RDMA },

@@ -125,7 +125,7 @@ static void serve(int signals, const char *path)
 	notify("STOPPING=1");
 }
 
-static enum tentd_exit run(const struct engine_config *c)
+static enum tentd_exit run(struct engine_config *c)
 {
 	struct engine *e;
 	enum tentd_exit rc;
@@ -144,13 +144,9 @@ static enum tentd_exit run(const struct engine_config *c)
 		return TENTD_FAILED;
 	}
 	rc = start_listening(e, c->socket_path);
-	if (rc == TENTD_OK) {
+	if (rc == TENTD_OK)
 		serve(signals, c->socket_path);
-		/* First the name: as long as we listen, no other tentd takes it, so
-		 * it is ours that goes. */
-		unlink(c->socket_path);
-	}
-	engine_destroy(e);
+	engine_destroy(e);	/* removes the socket file while it is still ours */
 	close(signals);
 	return rc;
 }
