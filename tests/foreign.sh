@@ -7,6 +7,12 @@ set -eu
 unset MAKEFLAGS MFLAGS MAKELEVEL
 m32="gcc -m32 -isystem /usr/include/x86_64-linux-gnu"
 
+# What qemu-user itself cannot do: it has no preadv2(RWF_NOWAIT), loses descriptors
+# that do not fit a control buffer, and does not tell huge pages from others.
+export TENT_COMPAT_SKIP="draining_an_emptied_blocking_eventfd_returns
+a_wrong_number_of_descriptors_is_refused_and_closed with_huge_pages_reserved_they_are_used"
+TENT_COMPAT_SKIP=$(echo $TENT_COMPAT_SKIP)
+
 run_ring_tests() { # CPU QEMU
 	for test in "$B/$1"/foreign/test_*; do
 		case $test in *.[od]) continue ;; esac
