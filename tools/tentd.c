@@ -125,7 +125,7 @@ static void serve(int signals, const char *path)
 	notify("STOPPING=1");
 }
 
-static enum tentd_exit run(struct engine_config *c)
+static enum tentd_exit run(const struct engine_config *c)
 {
 	struct engine *e;
 	enum tentd_exit rc;

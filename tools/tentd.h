@@ -30,9 +30,8 @@ enum tentd_exit tentd_options_read(struct tentd_options *o, int argc, char **arg
 /* Tells the service manager ("READY=1"), if there is one. 0 or -errno. */
 int tentd_notify(const char *state);
 
-/* Warns on stderr, once each, about what will make this daemon slow or refuse, and
- * takes cores that it may not run on out of the configuration. */
-void tentd_advise(struct engine_config *c);
+/* Warns on stderr, once each, about what will make this daemon slow or refuse. */
+void tentd_advise(const struct engine_config *c);
 
 /* "tentd: " and a line on stderr. */
 __attribute__((format(printf, 1, 2)))

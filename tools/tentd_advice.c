@@ -55,19 +55,17 @@ static void advise_cores(const struct engine_config *c)
 		  c->nr_pollers, c->nr_pollers == 1 ? "" : "s");
 }
 
-/* A core that we may not run on would keep the engine from starting. */
-static void drop_unusable_cores(struct engine_config *c)
+/* The engine leaves such a poller unpinned. */
+static void advise_pinning(const struct engine_config *c)
 {
 	cpu_set_t usable;
 
 	if (sched_getaffinity(0, sizeof(usable), &usable) < 0)
 		return;
 	for (uint32_t i = 0; i < c->nr_pollers; i++) {
-		if (c->cores[i] < 0 || CPU_ISSET(c->cores[i], &usable))
-			continue;
-		tentd_say("warning: engine/cores: CPU %d is not usable by tentd, so poller %u "
-			  "is not pinned", c->cores[i], i);
-		c->cores[i] = -1;
+		if (c->cores[i] >= 0 && !CPU_ISSET(c->cores[i], &usable))
+			tentd_say("warning: engine/cores: CPU %d is not usable by tentd, so "
+				  "poller %u is not pinned", c->cores[i], i);
 	}
 }
 
@@ -81,10 +79,10 @@ static void advise_private_memory(void)
 		  "tentd's own user can register private memory");
 }
 
-void tentd_advise(struct engine_config *c)
+void tentd_advise(const struct engine_config *c)
 {
 	advise_pages();
 	advise_cores(c);
-	drop_unusable_cores(c);
+	advise_pinning(c);
 	advise_private_memory();
 }
