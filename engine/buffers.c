@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* buffers.c - memory that we allocate for a client, and memfds that it brings. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/mempolicy.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "engine/memory.h"
+#include "ring/sigbus.h"
+
+#define NODE_DIGITS 4u
+#define NODES_MAX 1024
+
+bool location_parse(const char *text, int *node)
+{
+	size_t digits;
+
+	*node = -1;
+	if (!*text || !strcmp(text, "*") || !strcmp(text, "cpu"))
+		return true;
+	if (strncmp(text, "cpu:", 4) != 0)
+		return false;
+	text += 4;
+	digits = strspn(text, "0123456789");
+	if (!digits || digits > NODE_DIGITS || text[digits])
+		return false;
+	*node = atoi(text);
+	return true;
+}
+
+struct buffer *buffer_find(struct client *c, uint64_t id)
+{
+	struct buffer *b;
+
+	for (b = c->buffers; b; b = b->next) {
+		if (b->id && b->id == id)
+			return b;
+	}
+	return NULL;
+}
+
+/* Its place in the limits, its SIGBUS guard, its place in the list. 0 or a rule. */
+static uint16_t buffer_adopt(struct engine *e, struct client *c, struct buffer *b)
+{
+	uint64_t sum;
+
+	if (__builtin_add_overflow(c->allocated, b->mem.size, &sum) ||
+	    sum > e->config.memory_max || !client_charge(e, c, RESOURCE_MAPS, 1))
+		return TENT_RULE_MEM_LIMIT;
+	if (e->guards && sigbus_guard_mem(&b->mem, &c->space.condemned) < 0) {
+		client_refund(e, c, RESOURCE_MAPS, 1);
+		return TENT_RULE_MEM_LIMIT;
+	}
+	b->guarded = e->guards;
+	c->allocated = sum;
+	b->next = c->buffers;
+	c->buffers = b;
+	return 0;
+}
+
+void buffer_release(struct engine *e, struct client *c, struct buffer *b)
+{
+	struct buffer **at = &c->buffers;
+
+	while (*at != b)
+		at = &(*at)->next;
+	*at = b->next;
+	if (b->guarded)
+		sigbus_unguard(b->mem.addr);
+	c->allocated -= b->mem.size;
+	client_refund(e, c, RESOURCE_MAPS, 1);
+	shared_mem_destroy(&b->mem);
+	free(b);
+}
+
+/* ---- MEM_ALLOC --------------------------------------------------------- */
+
+/* Pages come from that node where it has some; before the first touch. A kernel
+ * without NUMA has node 0 and no such call. */
+static bool prefer_node(const struct shared_mem *m, int node)
+{
+	unsigned long mask[NODES_MAX / (8 * sizeof(long))] = { 0 };
+
+	if (node < 0)
+		return true;
+	if (node >= NODES_MAX)
+		return false;
+	mask[(size_t)node / (8 * sizeof(long))] |= 1ul << ((size_t)node % (8 * sizeof(long)));
+	if (syscall(SYS_mbind, m->addr, m->size, MPOL_PREFERRED, mask, NODES_MAX + 1, 0) == 0)
+		return true;
+	return errno != EINVAL && node == 0;
+}
+
+static void reply_alloc(struct engine *e, struct client *c, struct buffer *b)
+{
+	struct ctl_message m = { .nr_fds = 1, .fds = { b->mem.fd } };
+	struct tent_ctl_mem_alloc_reply *r = (void *)m.bytes;
+
+	r->buffer_id = b->id;
+	r->length = b->mem.size;
+	r->page_kind = b->mem.page_kind;
+	r->page_reason = b->mem.page_reason;
+	client_reply(e, c, &m, sizeof(*r));
+	close(b->mem.fd);
+	b->mem.fd = -1;
+}
+
+/* 0 or a rule; errno says why when it is SYSTEM. */
+static uint16_t alloc(struct engine *e, struct client *c, uint64_t length, int node,
+		      struct buffer **out)
+{
+	struct buffer *b = calloc(1, sizeof(*b));
+	uint16_t rule;
+	int rc;
+
+	rc = b ? shared_mem_create(&b->mem, "tent-buffer", (size_t)length, false) : -ENOMEM;
+	if (rc < 0) {
+		free(b);
+		errno = -rc;
+		return TENT_RULE_SYSTEM;
+	}
+	rule = prefer_node(&b->mem, node) ? buffer_adopt(e, c, b) : TENT_RULE_LOCATION;
+	if (rule) {
+		shared_mem_destroy(&b->mem);
+		free(b);
+		return rule;
+	}
+	b->id = ++c->last_buffer_id;
+	*out = b;
+	return 0;
+}
+
+void memory_alloc(struct engine *e, struct client *c, struct ctl_message *m)
+{
+	const struct tent_ctl_mem_alloc *q = (const void *)m->bytes;
+	struct buffer *b;
+	uint16_t rule;
+	int node;
+
+	if (!q->length) {
+		client_refuse_text(e, c, TENT_RULE_MEM_RANGE, 0,
+				   "length is 0; allowed: at least 1 byte");
+		return;
+	}
+	if (!location_parse(q->location, &node))
+		rule = TENT_RULE_LOCATION;
+	else if (q->length > e->config.memory_max || q->length > SIZE_MAX)
+		rule = TENT_RULE_MEM_LIMIT;
+	else
+		rule = alloc(e, c, q->length, node, &b);
+	if (!rule)
+		reply_alloc(e, c, b);
+	else if (rule == TENT_RULE_SYSTEM)
+		client_refuse_text(e, c, rule, (uint64_t)errno, "no memory of %llu bytes: %m",
+				   (unsigned long long)q->length);
+	else if (rule == TENT_RULE_LOCATION)
+		client_refuse_text(e, c, rule, 0, "location is no memory of this machine; "
+				   "allowed: \"\", \"*\", \"cpu\" or \"cpu:N\"");
+	else
+		client_refuse(e, c, rule, q->length);
+}
+
+/* ---- memfds of the client's own ---------------------------------------- */
+
+/* Asked before anything else: other files' stat or mmap may wait for somebody. */
+static bool is_memfd(int fd)
+{
+	return fcntl(fd, F_GET_SEALS) >= 0;
+}
+
+bool buffer_is_of_fd(const struct buffer *b, int fd)
+{
+	struct stat st;
+
+	return !b->id && is_memfd(fd) && fstat(fd, &st) == 0 && st.st_dev == b->dev && st.st_ino == b->ino;
+}
+
+static void refuse_fd(struct engine *e, struct client *c, int rc)
+{
+	errno = -rc;
+	if (rc == -EFBIG)
+		client_refuse(e, c, TENT_RULE_MEM_LIMIT, 0);
+	else if (rc == -EPERM || rc == -EINVAL)
+		client_refuse_text(e, c, TENT_RULE_MEM_SEALS, 0,
+				   "fd is not such memory; allowed: a memfd sealed against "
+				   "shrinking, of whole pages");
+	else
+		client_refuse_text(e, c, TENT_RULE_MEM_NOT_SHAREABLE, (uint64_t)errno,
+				   "the memfd cannot be mapped here: %m");
+}
+
+/* Maps it whole: another range of it then costs no further mapping. */
+static int map_fd(struct buffer *b, int fd, uint64_t most)
+{
+	struct stat st;
+
+	if (!is_memfd(fd))
+		return -EINVAL;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if (st.st_size <= 0)
+		return -EINVAL;
+	if ((uint64_t)st.st_size > most)
+		return -EFBIG;
+	b->dev = st.st_dev;
+	b->ino = st.st_ino;
+	return shared_mem_map(&b->mem, fd, (size_t)st.st_size, true, F_SEAL_SHRINK);
+}
+
+struct buffer *buffer_of_fd(struct engine *e, struct client *c, struct ctl_message *m)
+{
+	struct buffer *b;
+	uint16_t rule;
+	int rc;
+
+	for (b = c->buffers; b; b = b->next) {
+		if (buffer_is_of_fd(b, m->fds[0]))
+			return b;
+	}
+	b = calloc(1, sizeof(*b));
+	rc = b ? map_fd(b, m->fds[0], e->config.memory_max) : -ENOMEM;
+	if (rc < 0) {
+		free(b);
+		refuse_fd(e, c, rc);
+		return NULL;
+	}
+	b->mem.fd = -1;		/* the message still holds it, and closes it */
+	rule = buffer_adopt(e, c, b);
+	if (!rule)
+		return b;
+	client_refuse(e, c, rule, b->mem.size);
+	shared_mem_destroy(&b->mem);
+	free(b);
+	return NULL;
+}

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * client.c - a client's messages and its end. Whatever arrives is checked here against
+ * one table (size, descriptors, text) before anybody looks into it.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "engine/client.h"
+#include "engine/memory.h"
+#include "engine/segments.h"
+
+/* ---- answers ----------------------------------------------------------- */
+
+static void send_reply(struct engine *e, struct client *c, struct ctl_message *m, size_t size)
+{
+	m->head = (struct tent_ctl_head){
+		.size = (uint32_t)size, .type = c->request.type | TENT_CTL_REPLY,
+		.cookie = c->request.cookie,
+	};
+	/* One that does not read its answers is not waited for. */
+	if (ctl_send(c->sock, m, MSG_DONTWAIT) < 0)
+		client_end(e, c, TENT_RULE_RING_CLOSED);
+}
+
+void client_reply(struct engine *e, struct client *c, struct ctl_message *m, size_t size)
+{
+	struct tent_ctl_plain_reply *r = (void *)m->bytes;
+
+	r->status = (struct tent_ctl_status){ .error = TENT_OK };
+	send_reply(e, c, m, size);
+}
+
+void client_reply_plain(struct engine *e, struct client *c)
+{
+	struct ctl_message m = { .nr_fds = 0 };
+
+	client_reply(e, c, &m, sizeof(struct tent_ctl_plain_reply));
+}
+
+static void refuse(struct engine *e, struct client *c, uint16_t rule, uint64_t value,
+		   const char *text)
+{
+	struct ctl_message m = { .nr_fds = 0 };
+	struct tent_ctl_plain_reply *r = (void *)m.bytes;
+
+	r->status.error = tent_rule_error(rule);
+	r->status.rule = rule;
+	r->status.value = value;
+	snprintf(r->status.message, sizeof(r->status.message), "%s", text);
+	send_reply(e, c, &m, sizeof(*r));
+}
+
+void client_refuse(struct engine *e, struct client *c, uint16_t rule, uint64_t value)
+{
+	char text[sizeof(((struct tent_ctl_status *)0)->message)];
+
+	tent_rule_describe(rule, (int64_t)value, text, sizeof(text));
+	refuse(e, c, rule, value, text);
+}
+
+void client_refuse_text(struct engine *e, struct client *c, uint16_t rule, uint64_t value,
+			const char *format, ...)
+{
+	char text[sizeof(((struct tent_ctl_status *)0)->message)];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	refuse(e, c, rule, value, text);
+}
+
+/* ---- messages ---------------------------------------------------------- */
+
+#define TEXT_AT(type, field) offsetof(type, field), sizeof(((type *)0)->field)
+#define FDS_ANY -1	/* the handler knows */
+
+struct message_form {
+	uint32_t size;
+	int nr_fds;
+	bool owners_only;	/* not for observers */
+	size_t text, text_size;	/* a field that must hold a NUL */
+	void (*serve)(struct engine *e, struct client *c, struct ctl_message *m);
+};
+
+static const struct message_form forms[] = {
+	[TENT_CTL_HELLO] = { sizeof(struct tent_ctl_hello), 0, false,
+		TEXT_AT(struct tent_ctl_hello, name), client_hello },
+	[TENT_CTL_RING_OPEN] = { sizeof(struct tent_ctl_ring_open), 0, true, 0, 0,
+		client_ring_open },
+	[TENT_CTL_RING_CLOSE] = { sizeof(struct tent_ctl_id), 0, true, 0, 0,
+		client_ring_close },
+	[TENT_CTL_MEM_ALLOC] = { sizeof(struct tent_ctl_mem_alloc), 0, true,
+		TEXT_AT(struct tent_ctl_mem_alloc, location), memory_alloc },
+	[TENT_CTL_MEM_FREE] = { sizeof(struct tent_ctl_id), 0, true, 0, 0, memory_free },
+	[TENT_CTL_MEM_REGISTER] = { sizeof(struct tent_ctl_mem_register), FDS_ANY, true,
+		TEXT_AT(struct tent_ctl_mem_register, location), memory_register },
+	[TENT_CTL_MEM_UNREGISTER] = { sizeof(struct tent_ctl_mem_unregister), 0, true, 0, 0,
+		memory_unregister },
+	[TENT_CTL_SEGMENT_OPEN] = { sizeof(struct tent_ctl_segment_open), 0, true,
+		TEXT_AT(struct tent_ctl_segment_open, name), segment_open },
+	[TENT_CTL_SEGMENT_CLOSE] = { sizeof(struct tent_ctl_id), 0, true, 0, 0,
+		segment_close },
+	[TENT_CTL_SEGMENT_INFO] = { sizeof(struct tent_ctl_segment_info), 0, true, 0, 0,
+		segment_info },
+	[TENT_CTL_QUERY] = { sizeof(struct tent_ctl_query), FDS_ANY, false, 0, 0,
+		client_query },
+};
+
+static const struct message_form *form_of(const struct ctl_message *m)
+{
+	uint16_t type = m->head.type;
+
+	return type < sizeof(forms) / sizeof(forms[0]) && forms[type].serve ? &forms[type] :
+									      NULL;
+}
+
+/* What is wrong with it, as a sentence, or NULL. */
+static const char *find_fault(const struct client *c, const struct ctl_message *m)
+{
+	const struct message_form *f = form_of(m);
+
+	if (!f)
+		return "message has a type that no version of this protocol knows";
+	if (m->head.size != f->size)
+		return "message is not as long as its type";
+	if (f->nr_fds != FDS_ANY && m->nr_fds != f->nr_fds)
+		return "message carries descriptors that its type does not take";
+	if (f->text_size && !memchr(m->bytes + f->text, '\0', f->text_size))
+		return "message has a text that does not end inside its field";
+	if (!c->said_hello && m->head.type != TENT_CTL_HELLO)
+		return "message comes before HELLO";
+	if (f->owners_only && c->observer)
+		return "message is not for observers: they own no segment";
+	return NULL;
+}
+
+static void serve(struct engine *e, struct client *c, struct ctl_message *m)
+{
+	const char *fault = find_fault(c, m);
+
+	c->request = m->head;
+	if (c->refused) {
+		client_refuse(e, c, TENT_RULE_CLIENT_LIMIT, e->nr_clients);
+		client_end(e, c, TENT_RULE_RING_CLOSED);
+	} else if (fault) {
+		client_refuse_text(e, c, TENT_RULE_CTL_MESSAGE, m->head.type, "%s", fault);
+	} else {
+		form_of(m)->serve(e, c, m);
+	}
+	ctl_close_fds(m);	/* those that nobody took */
+}
+
+/* The socket is readable, or its other end closed. */
+static void client_ready(struct engine *e, struct event_source *s)
+{
+	struct client *c = (struct client *)s;	/* its first member */
+	struct ctl_message m;
+	int rc = ctl_recv(c->sock, &m, MSG_DONTWAIT);
+
+	if (rc == -EAGAIN)
+		control_rearm(e, s);
+	else if (rc < 0)
+		client_end(e, c, TENT_RULE_RING_CLOSED);
+	else
+		serve(e, c, &m);
+	if (rc == 0 && !c->busy && !c->ending)
+		control_rearm(e, s);
+}
+
+void client_await(struct engine *e, struct client *c,
+		  void (*done)(struct engine *e, void *client))
+{
+	c->busy = true;
+	round_send(e, c->round, done, c);
+}
+
+/* ---- the end ----------------------------------------------------------- */
+
+/* Nothing of it is touched any more. The socket closes last: whoever half-closed his
+ * end and waits for ours may now free his memory. */
+static void end_over(struct engine *e, struct client *c)
+{
+	segments_leave(e, c);
+	close(c->sock);
+	peer_close(&c->peer);
+	client_refund(e, c, RESOURCE_FDS, c->fds);
+	*c->at = c->next;
+	if (c->next)
+		c->next->at = c->at;
+	if (c->refused)
+		e->nr_refused--;
+	else
+		e->nr_clients--;
+	if (c->tenant && !c->refused)
+		c->tenant->nr_clients--;
+	if (c->tenant)
+		tenant_tidy(&e->tenants, c->tenant);
+	e->clients_ended++;
+	c->next = e->dead;
+	e->dead = c;
+}
+
+static void end_memory(struct engine *e, struct client *c)
+{
+	memory_end(e, c, end_over);
+}
+
+/* From here on nobody finds its memory; its rings go first, then its regions. */
+static void end_begin(struct engine *e, struct client *c)
+{
+	c->busy = true;
+	segment_orphan(e, c);
+	if (c->name)
+		name_release(&e->names, c->name);
+	c->name = NULL;
+	client_rings_end(e, c, end_memory);
+}
+
+void client_end(struct engine *e, struct client *c, uint16_t rule)
+{
+	if (c->ending)
+		return;
+	c->ending = true;
+	c->end_rule = rule;
+	control_unwatch(e, &c->socket);
+	control_unwatch(e, &c->death);
+	if (!c->busy)
+		end_begin(e, c);
+}
+
+void client_idle(struct engine *e, struct client *c)
+{
+	c->busy = false;
+	if (c->ending)
+		end_begin(e, c);
+	else
+		control_rearm(e, &c->socket);
+}
+
+void clients_bury(struct engine *e)
+{
+	while (e->dead) {
+		struct client *c = e->dead;
+
+		e->dead = c->next;
+		free(c->round);
+		free(c);
+	}
+}
+
+/* ---- charges ----------------------------------------------------------- */
+
+/* What this process does to itself is its own affair. */
+bool client_charge(struct engine *e, struct client *c, enum resource r, uint32_t n)
+{
+	return c->local || tenant_charge(&e->tenants, c->tenant, r, n);
+}
+
+void client_refund(struct engine *e, struct client *c, enum resource r, uint32_t n)
+{
+	if (!c->local && c->tenant)
+		tenant_refund(&e->tenants, c->tenant, r, n);
+}
+
+/* ---- the beginning ----------------------------------------------------- */
+
+static void client_died(struct engine *e, struct event_source *s)
+{
+	struct client *c = (struct client *)((char *)s - offsetof(struct client, death));
+
+	client_end(e, c, TENT_RULE_RING_CLOSED);
+}
+
+void client_watch_death(struct engine *e, struct client *c)
+{
+	if (c->peer.pidfd >= 0)
+		control_watch(e, &c->death, c->peer.pidfd, client_died);
+}
+
+static bool is_welcome(struct engine *e, const struct client *c)
+{
+	return e->nr_clients < e->config.clients_max &&
+	       (c->local || (c->tenant->nr_clients < e->config.clients_per_tenant_max &&
+			     tenant_charge(&e->tenants, c->tenant, RESOURCE_FDS, 1)));
+}
+
+static void evict_refused(struct engine *e)
+{
+	struct client *oldest = NULL;
+
+	for (struct client *c = e->clients; c; c = c->next) {
+		if (c->refused && !c->ending)
+			oldest = c;
+	}
+	if (oldest)
+		client_end(e, oldest, TENT_RULE_RING_CLOSED);
+}
+
+/* Over a limit: a few may stay until they said HELLO and heard why. */
+static void client_admit(struct engine *e, struct client *c)
+{
+	c->refused = !is_welcome(e, c);
+	c->fds = !c->refused && !c->local;
+	if (c->refused) {
+		if (e->nr_refused >= CLIENTS_REFUSED_MAX)
+			evict_refused(e);
+		e->nr_refused++;
+	} else {
+		e->nr_clients++;
+		c->tenant->nr_clients++;
+	}
+	c->next = e->clients;
+	c->at = &e->clients;
+	if (c->next)
+		c->next->at = &c->next;
+	e->clients = c;
+	c->id = ++e->last_client_id;
+}
+
+static struct client *client_create(struct engine *e, int sock, bool local)
+{
+	struct client *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->sock = sock;
+	c->socket.fd = c->death.fd = -1;
+	c->local = local;
+	c->round = round_create(e, CLIENT_ROUND);
+	if (c->round && peer_read(sock, &c->peer) == 0)
+		c->tenant = tenant_find(&e->tenants, c->peer.uid);
+	if (c->tenant)
+		return c;
+	free(c->round);
+	free(c);
+	return NULL;
+}
+
+void client_adopt(struct engine *e, int sock, bool local)
+{
+	struct client *c = client_create(e, sock, local);
+
+	if (!c) {
+		close(sock);
+		return;
+	}
+	client_admit(e, c);
+	if (control_watch(e, &c->socket, sock, client_ready) < 0)
+		client_end(e, c, TENT_RULE_RING_CLOSED);
+}

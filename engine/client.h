@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * client.h - one attached client, as the control thread keeps it.
+ *
+ *   accept.c         connections become clients
+ *   client.c         its life: messages, replies, the order in which it ends
+ *   client_hello.c   who it is and what its segment is called
+ *   client_ring.c    its rings
+ *   memory.c         what it registered        buffers.c   mappings behind that
+ *   segments.c       what it opened
+ *   query.c explain.c  what it asks
+ *
+ * A client is served one message at a time. A reply that needs pollers is sent when
+ * its round is over; until then the client is busy, its socket is not read, and others
+ * are served. Ending waits for that round too, so a client has one round at most.
+ */
+#ifndef TENT_ENGINE_CLIENT_H
+#define TENT_ENGINE_CLIENT_H
+
+#include <sys/types.h>
+#include <tent/tentring.h>
+
+#include "engine/control.h"
+#include "engine/peercred.h"
+#include "ring/ctl_io.h"
+
+#define CLIENT_ROUND 64		/* orders in a client's round, or one per poller */
+#define CLIENTS_REFUSED_MAX 16
+
+struct buffer;
+
+struct client_ring {
+	struct client_ring *next;
+	struct ring_state *state;
+	uint32_t id;
+	uint32_t poller;
+	uint32_t slot_count, completion_count;
+};
+
+/* A region, and what the control thread alone knows of it. */
+struct owned_region {
+	struct region region;		/* first */
+	struct owned_region *next;	/* of the client's doomed ones */
+};
+
+struct client {
+	struct event_source socket, death;	/* death: its pidfd */
+	struct client *next, **at;		/* of the engine's clients */
+	int sock;				/* stays open until all has ended */
+	struct peer peer;
+	struct tenant *tenant;
+	struct tent_ctl_head request;		/* being served */
+	uint32_t id;
+	bool local;		/* of this process, by engine_attach_local() */
+	bool refused;		/* over a limit: its first message is answered so */
+	bool identified;	/* peer is filled in */
+	bool said_hello, observer, membarrier;
+	bool busy;		/* a round of it is on its way */
+	bool ending;
+	uint16_t end_rule;	/* what its requests end with */
+	struct round *round;	/* the one it has */
+	void (*resume)(struct engine *e, struct client *c); /* after dropping regions */
+	void (*after_end)(struct engine *e, struct client *c);
+
+	struct client_space space;
+	struct segment *segment;	/* its own; NULL: observer, or before HELLO */
+	struct name *name;
+
+	struct client_ring *rings, *ring_pending; /* pending: being opened or closed */
+	uint32_t nr_rings, last_ring_id;
+	struct poller_stats closed;	/* sums over rings that are no more */
+
+	struct buffer *buffers;
+	uint64_t last_buffer_id;
+	uint64_t allocated;		/* bytes */
+	struct buffer *buffer_pending;	/* being freed */
+	struct owned_region *doomed;	/* unpublished, pollers still to be asked */
+	uint32_t dropping;		/* how many of them this round asks about */
+	struct private_owner *owner;	/* of its private memory, once it has some */
+	uint32_t fds;			/* charged to its tenant */
+};
+
+/* client.c */
+/* A connection becomes a client. Takes the socket over, on failure too. */
+void client_adopt(struct engine *e, int sock, bool local);
+/* Its process's end, however it comes, ends the client. */
+void client_watch_death(struct engine *e, struct client *c);
+/* Answers that a rule is broken, with its usual sentence or with one of its own. */
+void client_refuse(struct engine *e, struct client *c, uint16_t rule, uint64_t value);
+void client_refuse_text(struct engine *e, struct client *c, uint16_t rule, uint64_t value,
+			const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* Sends a good answer of size bytes; its descriptors stay the caller's. */
+void client_reply(struct engine *e, struct client *c, struct ctl_message *m, size_t size);
+void client_reply_plain(struct engine *e, struct client *c);
+/* Sends the client's round; done gets the client and ends in client_idle(). */
+void client_await(struct engine *e, struct client *c,
+		  void (*done)(struct engine *e, void *client));
+/* What it was busy with is over: on to the next message, or to its end. */
+void client_idle(struct engine *e, struct client *c);
+/* Begins to take everything from it; its requests end with rule. May be repeated. */
+void client_end(struct engine *e, struct client *c, uint16_t rule);
+/* Frees those that ended. */
+void clients_bury(struct engine *e);
+bool client_charge(struct engine *e, struct client *c, enum resource r, uint32_t n);
+void client_refund(struct engine *e, struct client *c, enum resource r, uint32_t n);
+
+/* client_hello.c */
+void client_hello(struct engine *e, struct client *c, struct ctl_message *m);
+
+/* client_ring.c */
+void client_ring_open(struct engine *e, struct client *c, struct ctl_message *m);
+void client_ring_close(struct engine *e, struct client *c, struct ctl_message *m);
+/* Ends all rings, a round at a time. */
+void client_rings_end(struct engine *e, struct client *c,
+		      void (*after)(struct engine *e, struct client *c));
+/* Adds the sums of s, not what is a state of now. */
+void poller_stats_add(struct poller_stats *sum, const struct poller_stats *s);
+/* Tells pollers whether there are more spinners than cores. */
+void client_rings_spin(struct engine *e);
+
+/* query.c, explain.c */
+void client_query(struct engine *e, struct client *c, struct ctl_message *m);
+void client_explain(struct engine *e, struct client *c, struct ctl_message *m);
+/* Sends text as a query's answer; frees it. NULL: no memory. */
+void client_reply_text(struct engine *e, struct client *c, char *text);
+
+#endif /* TENT_ENGINE_CLIENT_H */

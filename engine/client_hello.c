@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* client_hello.c - who a client is, which version it speaks, what its segment is called. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/client.h"
+#include "engine/segments.h"
+
+#define FEATURES_ALL (TENT_CTL_HELLO_MEMBARRIER | TENT_CTL_HELLO_OBSERVER)
+#define PEER_FDS 2	/* pidfd, /proc/PID/mem */
+
+/* Once a connection, however often it says hello. False: answered or ended. */
+static bool identify(struct engine *e, struct client *c)
+{
+	if (c->identified || c->local) {
+		c->identified = true;
+		return true;
+	}
+	if (!client_charge(e, c, RESOURCE_FDS, PEER_FDS)) {
+		client_refuse(e, c, TENT_RULE_CLIENT_LIMIT, e->nr_clients);
+		return false;
+	}
+	c->fds += PEER_FDS;
+	if (peer_open(c->sock, &c->peer) < 0) {	/* it is gone: nobody to answer */
+		client_end(e, c, TENT_RULE_RING_CLOSED);
+		return false;
+	}
+	c->identified = true;
+	client_watch_death(e, c);
+	return true;
+}
+
+static void fill_space(const struct engine *e, struct client *c)
+{
+	c->space.client_id = c->id;
+	c->space.tenant_uid = c->peer.uid;
+	c->space.compat = e->config.compat;
+	c->space.default_priority = (uint8_t)e->config.default_priority;
+	c->space.deadlines_refused = c->peer.other_clock;
+}
+
+/* The name's part after host:port/. A program's own engine is host:port itself, as long
+ * as nobody else in it is. */
+static void pick_text(struct engine *e, const struct client *c, const char *asked,
+		      char text[NAME_SIZE])
+{
+	if (*asked)
+		memcpy(text, asked, strlen(asked) + 1);	/* plain: it fits */
+	else if (c->local && !name_find(&e->names, ""))
+		text[0] = '\0';
+	else
+		snprintf(text, NAME_SIZE, "~%u", c->id);
+}
+
+/* 0, or the rule that stands in the way. */
+static uint16_t take_segment(struct engine *e, struct client *c, const char *asked)
+{
+	char text[NAME_SIZE], full[TENT_CTL_NAME_SIZE];
+	uint16_t rule;
+
+	if (*asked && !name_is_plain(asked))
+		return TENT_RULE_NAME_FORM;
+	pick_text(e, c, asked, text);
+	if (!segment_full_name(e, text, full))
+		return TENT_RULE_NAME_FORM;
+	if (segment_create(e, c, full) < 0)
+		return TENT_RULE_SYSTEM;
+	rule = name_claim(&e->names, c->tenant, text, *asked, c->segment, &c->name);
+	if (rule)
+		segments_leave(e, c);
+	return rule;
+}
+
+static void refuse_name(struct engine *e, struct client *c, uint16_t rule, const char *name)
+{
+	static const char *const allowed[] = {
+		"a name nobody holds", "a name of this tenant",
+	};
+
+	if (rule == TENT_RULE_NAME_TAKEN || rule == TENT_RULE_NAME_OTHER_TENANT)
+		client_refuse_text(e, c, rule, 0, "name is %s; allowed: %s", name,
+				   allowed[rule == TENT_RULE_NAME_OTHER_TENANT]);
+	else if (rule == TENT_RULE_NAME_FORM)
+		client_refuse_text(e, c, rule, 0, "name is not of that form; allowed: 1..63 of "
+				   "[A-Za-z0-9._-], and short enough behind this host's name");
+	else
+		client_refuse(e, c, rule, c->tenant->nr_names);
+}
+
+static void reply_hello(struct engine *e, struct client *c)
+{
+	struct ctl_message m = { .nr_fds = 0 };
+	struct tent_ctl_hello_reply *r = (void *)m.bytes;
+
+	r->abi_major = TENT_RING_ABI_MAJOR;
+	r->abi_minor = TENT_RING_ABI_MINOR;
+	r->client_id = c->id;
+	r->epoch = e->epoch;
+	r->rings_max = e->config.rings_max;
+	r->slots_max = TENT_SLOTS_MAX;
+	if (c->segment)
+		memcpy(r->segment, c->segment->name, sizeof(r->segment));
+	client_reply(e, c, &m, sizeof(*r));
+}
+
+void client_hello(struct engine *e, struct client *c, struct ctl_message *m)
+{
+	const struct tent_ctl_hello *q = (const void *)m->bytes;
+	bool observer = q->features & TENT_CTL_HELLO_OBSERVER;
+	uint16_t rule;
+
+	if (c->said_hello || q->features & ~FEATURES_ALL) {
+		client_refuse_text(e, c, TENT_RULE_CTL_MESSAGE, q->features,
+				   c->said_hello ? "HELLO comes once" :
+				   "features has bits that this version does not know");
+		return;
+	}
+	if (q->abi_major != TENT_RING_ABI_MAJOR) {
+		client_refuse(e, c, TENT_RULE_CTL_VERSION, q->abi_major);
+		return;
+	}
+	if (!identify(e, c))
+		return;
+	fill_space(e, c);
+	rule = !observer ? take_segment(e, c, q->name) : *q->name ? TENT_RULE_NAME_FORM : 0;
+	if (rule) {
+		refuse_name(e, c, rule, q->name);
+		return;
+	}
+	c->observer = observer;
+	c->membarrier = q->features & TENT_CTL_HELLO_MEMBARRIER;
+	c->said_hello = true;
+	reply_hello(e, c);
+}

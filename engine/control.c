@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * control.c - the control thread: waits for sockets, deaths, answers of pollers and the
+ * inbox, and does what follows. It waits nowhere else, so no client can hold it.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "engine/client.h"
+#include "ring/wake.h"
+
+#define EVENTS_PER_TURN 64
+#define DRIVES_PER_TURN 64	/* caller mode: turns run before sockets are looked at */
+#define PATROL_MS 100		/* between two looks at condemned clients */
+#define CALLER_WAIT_MS 1	/* caller mode: between two turns that did nothing */
+
+/* ---- sources ----------------------------------------------------------- */
+
+static int source_control(struct engine *e, struct event_source *s, int op)
+{
+	struct epoll_event event = {
+		.events = EPOLLIN | EPOLLRDHUP | EPOLLONESHOT, .data.ptr = s,
+	};
+
+	return epoll_ctl(e->epoll_fd, op, s->fd, &event) < 0 ? -errno : 0;
+}
+
+int control_watch(struct engine *e, struct event_source *s, int fd,
+		  void (*ready)(struct engine *e, struct event_source *s))
+{
+	int rc;
+
+	s->fd = fd;
+	s->ready = ready;
+	rc = source_control(e, s, EPOLL_CTL_ADD);
+	if (rc < 0)
+		s->fd = -1;
+	return rc;
+}
+
+void control_rearm(struct engine *e, struct event_source *s)
+{
+	if (s->fd >= 0)
+		source_control(e, s, EPOLL_CTL_MOD);
+}
+
+void control_unwatch(struct engine *e, struct event_source *s)
+{
+	if (s->fd >= 0)
+		source_control(e, s, EPOLL_CTL_DEL);
+	s->fd = -1;
+}
+
+/* ---- inbox ------------------------------------------------------------- */
+
+void control_post(struct engine *e, struct inbox_item *item)
+{
+	if (item) {
+		pthread_mutex_lock(&e->inbox_lock);
+		item->next = e->inbox;
+		e->inbox = item;
+		pthread_mutex_unlock(&e->inbox_lock);
+	}
+	wake_event_signal(e->wake_fd);
+}
+
+static void adopt(struct engine *e, struct inbox_item *item)
+{
+	if (item->listener)
+		listener_adopt(e, item->listener);
+	else if (e->stopping)
+		close(item->fd);
+	else
+		client_adopt(e, item->fd, true);
+	free(item);
+}
+
+static void begin_stop(struct engine *e)
+{
+	if (e->stopping)
+		return;
+	e->stopping = true;
+	for (struct listener *l = e->listeners; l; l = l->next)
+		listener_stop(e, l);
+	for (struct client *c = e->clients, *next; c; c = next) {
+		next = c->next;
+		client_end(e, c, TENT_RULE_ENGINE_STOPPED);
+	}
+}
+
+static void inbox_ready(struct engine *e, struct event_source *s)
+{
+	struct inbox_item *list, *next;
+	bool stop;
+
+	wake_event_drain(s->fd);
+	pthread_mutex_lock(&e->inbox_lock);
+	list = e->inbox;
+	e->inbox = NULL;
+	stop = e->stop_asked;
+	pthread_mutex_unlock(&e->inbox_lock);
+	for (; list; list = next) {
+		next = list->next;
+		adopt(e, list);
+	}
+	if (stop)
+		begin_stop(e);
+	control_rearm(e, s);
+}
+
+/* What was answered is looked for in any case. */
+static void answers_ready(struct engine *e, struct event_source *s)
+{
+	wake_event_drain(s->fd);
+	control_rearm(e, s);
+}
+
+/* ---- the loop ---------------------------------------------------------- */
+
+/* Ends rounds; in caller mode runs the poller for them, as nobody else may. Returns how
+ * long to wait for events then: 0 and CALLER_WAIT_MS when it has to go on, -1 when an
+ * event will come. */
+static int run_rounds(struct engine *e)
+{
+	for (int drives = 0; ; drives++) {
+		while (rounds_finish(e))
+			;
+		grace_advance(e);
+		if (!e->rounds.running || !e->config.caller_mode)
+			return -1;
+		if (drives == DRIVES_PER_TURN)
+			return 0;
+		if (!engine_drive(e))
+			return CALLER_WAIT_MS;
+	}
+}
+
+/* The SIGBUS handler only leaves a mark on its client. */
+static void patrol(struct engine *e)
+{
+	for (struct client *c = e->clients; c; c = c->next) {
+		if (load_relaxed(&c->space.condemned))
+			client_end(e, c, TENT_RULE_RING_MAPPING);
+	}
+	for (struct listener *l = e->listeners; l; l = l->next) {
+		if (l->paused)
+			listener_resume(e, l);
+	}
+}
+
+static bool needs_patrol(const struct engine *e)
+{
+	const struct listener *l = e->listeners;
+
+	while (l && !l->paused)
+		l = l->next;
+	return l || (e->guards && e->clients);
+}
+
+static void all_stopped(struct engine *e, void *context)
+{
+	(void)context;
+	e->finished = true;
+}
+
+/* Once all clients have ended, and no table waits for its grace, pollers may go. True:
+ * they were told. */
+static bool finish_stop(struct engine *e)
+{
+	const struct poller_command order = {
+		.type = POLLER_STOP, .rule = TENT_RULE_ENGINE_STOPPED,
+	};
+
+	if (!e->stopping || e->stop_sent || e->clients || e->rounds.running)
+		return false;
+	e->stop_sent = true;
+	round_begin(e->rounds.grace);
+	round_add_all(e, e->rounds.grace, &order);
+	round_send(e, e->rounds.grace, all_stopped, NULL);
+	return true;
+}
+
+static void dispatch(struct engine *e, int timeout_ms)
+{
+	struct epoll_event events[EVENTS_PER_TURN];
+	int n = epoll_wait(e->epoll_fd, events, EVENTS_PER_TURN, timeout_ms);
+
+	for (int i = 0; i < n; i++) {
+		struct event_source *s = events[i].data.ptr;
+
+		if (s->fd >= 0)	/* not ended by an earlier one of these */
+			s->ready(e, s);
+	}
+}
+
+int control_open(struct engine *e)
+{
+	int rc = control_watch(e, &e->wake, e->wake_fd, inbox_ready);
+
+	return rc < 0 ? rc : control_watch(e, &e->answer, e->answer_fd, answers_ready);
+}
+
+void *control_main(void *engine)
+{
+	struct engine *e = engine;
+	int timeout_ms = -1;
+
+	while (!e->finished) {
+		dispatch(e, timeout_ms);
+		if (needs_patrol(e))
+			patrol(e);
+		do {
+			timeout_ms = run_rounds(e);
+			clients_bury(e);
+		} while (finish_stop(e));
+		if (timeout_ms < 0 && needs_patrol(e))
+			timeout_ms = PATROL_MS;
+	}
+	return NULL;
+}

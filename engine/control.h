@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * control.h - the engine as its control thread sees it. Whatever may block, and
+ * whatever is rare, happens on that one thread; unless a comment says otherwise a
+ * function of engine/{accept,client*,memory,segments,names,query,explain}.c runs
+ * there, and what it touches belongs to that thread.
+ */
+#ifndef TENT_ENGINE_CONTROL_H
+#define TENT_ENGINE_CONTROL_H
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#include "engine/engine.h"
+#include "engine/names.h"
+#include "engine/poller.h"
+#include "engine/round.h"
+#include "engine/tenants.h"
+#include "ring/clock.h"
+
+#define ENGINE_BACKENDS_MAX 8
+
+struct client;
+
+/* Something the control thread waits for. One-shot: it is silent after ready() until
+ * control_rearm(), so that a peer that hung up cannot make the thread spin. */
+struct event_source {
+	int fd;			/* -1: not watched */
+	void (*ready)(struct engine *e, struct event_source *s);
+};
+
+struct listener {
+	struct event_source source;
+	struct listener *next;
+	int fd;
+	bool paused;		/* out of descriptors: looked at again a little later */
+	char path[108];
+	dev_t dev;		/* of the socket file we made */
+	ino_t ino;
+};
+
+/* What another thread hands to the control thread. */
+struct inbox_item {
+	struct inbox_item *next;
+	int fd;
+	struct listener *listener;	/* a listening socket; else a client of ours */
+};
+
+struct engine_poller {
+	struct poller *poller;
+	int event_fd;
+	uint32_t nr_queues;
+	uint32_t nr_rings;		/* control thread's */
+	struct backend_queue *queues[ENGINE_BACKENDS_MAX];
+};
+
+struct engine {
+	/* constant while it runs */
+	struct engine_config config;
+	uint64_t epoch;			/* random, never 0 */
+	uint64_t started_ns;		/* CLOCK_MONOTONIC */
+	pid_t pid;
+	uint32_t uid;
+	uint32_t nr_pollers;
+	struct engine_poller *pollers;
+	uint32_t nr_instances;
+	struct backend_instance *instances[ENGINE_BACKENDS_MAX];
+	bool guards;			/* SIGBUS is ours: mappings are guarded */
+	pthread_t thread;
+	int wake_fd;			/* eventfd: look into the inbox */
+	int answer_fd;			/* eventfd: a poller answered */
+	int epoll_fd;
+
+	uint32_t driving;		/* any thread; caller mode: who has it runs a turn */
+
+	pthread_mutex_t inbox_lock;	/* any thread: the next two */
+	struct inbox_item *inbox;
+	bool stop_asked;
+
+	/* the control thread's */
+	struct event_source wake, answer;
+	struct listener *listeners;
+	struct tick_clock clock;
+	struct client *clients;		/* attached, newest first */
+	struct client *dead;		/* to be freed after this round of events */
+	uint32_t nr_clients;		/* attached and not refused */
+	uint32_t nr_refused;		/* kept only to be told why */
+	uint32_t last_client_id;
+	uint64_t last_segment;		/* how many segments there ever were */
+	uint64_t clients_ended;		/* over the engine's life */
+	int reserve_fd;			/* given up to answer a connection at EMFILE */
+	struct rounds rounds;
+	struct names names;
+	struct tenants tenants;
+	bool stopping, stop_sent, finished;
+};
+
+/* Before the thread starts. 0 or -errno. */
+int control_open(struct engine *e);
+/* Thread body. Returns when the engine was told to stop and everything has ended. */
+void *control_main(void *engine);
+
+/* Any thread. Queues an item, or with NULL just wakes the control thread. */
+void control_post(struct engine *e, struct inbox_item *item);
+
+/* 0 or -errno. The source is armed. */
+int control_watch(struct engine *e, struct event_source *s, int fd,
+		  void (*ready)(struct engine *e, struct event_source *s));
+void control_rearm(struct engine *e, struct event_source *s);
+/* Forgets it; the fd stays the caller's. Safe on one that is not watched. */
+void control_unwatch(struct engine *e, struct event_source *s);
+
+/* accept.c: starts accepting at a listener from the inbox, which is the engine's now. */
+void listener_adopt(struct engine *e, struct listener *l);
+/* Accepts nothing more; the socket stays. */
+void listener_stop(struct engine *e, struct listener *l);
+/* It was paused: tries again. */
+void listener_resume(struct engine *e, struct listener *l);
+/* Any thread: makes the listening socket, in place of a stale one. 0 or -errno. */
+int listener_open(const char *path, struct listener **l);
+/* Any thread: removes the file if it is still ours, closes, frees. */
+void listener_close(struct listener *l);
+
+#endif /* TENT_ENGINE_CONTROL_H */

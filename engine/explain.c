@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * explain.c - what would become of these entries, by the judge that intake uses. Each
+ * is judged by itself, so that a bad one does not hide the others; whether they would
+ * pass as a batch is said beside it. Nothing is submitted.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/intent.h"
+#include "engine/query.h"
+
+#define ENTRIES_MAX 16384u	/* a tenth of a second of the control thread */
+
+/* Private copies of what the client asks about. */
+struct question {
+	uint32_t count;
+	struct tent_slot *slots;
+	char (*cells)[TENT_CELL_SIZE];
+	struct transfer *transfers;
+	struct transfer **list;	/* of all transfers */
+	struct judge judge;
+};
+
+/* ---- reading ----------------------------------------------------------- */
+
+/* A memfd only: reading other files may wait for somebody. -errno. */
+static int read_exactly(int fd, void *to, size_t size, off_t offset)
+{
+	while (size) {
+		ssize_t n = pread(fd, to, size, offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -ENODATA;
+		to = (char *)to + n;
+		offset += n;
+		size -= (size_t)n;
+	}
+	return 0;
+}
+
+static int question_read(struct question *q, int fd)
+{
+	size_t slots = q->count * sizeof(*q->slots), cells = q->count * sizeof(*q->cells);
+	int rc;
+
+	if (fcntl(fd, F_GET_SEALS) < 0)
+		return -EINVAL;
+	q->slots = aligned_alloc(64, slots ? slots : 64);
+	q->cells = aligned_alloc(64, cells ? cells : 64);
+	q->transfers = calloc(q->count + 1, sizeof(*q->transfers));
+	q->list = calloc(q->count + 1, sizeof(*q->list));
+	if (!q->slots || !q->cells || !q->transfers || !q->list)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < q->count; i++)
+		q->list[i] = &q->transfers[i];
+	rc = read_exactly(fd, q->slots, slots, 0);
+	return rc < 0 ? rc : read_exactly(fd, q->cells, cells, (off_t)slots);
+}
+
+static void question_free(struct question *q)
+{
+	free(q->slots);
+	free(q->cells);
+	free(q->transfers);
+	free(q->list);
+}
+
+/* ---- what was asked ---------------------------------------------------- */
+
+#define HAS(r, field)	((r)->struct_size >= offsetof(struct tent_request_v1, field) +	\
+					     sizeof((r)->field))
+
+static json_t *policy_json(const struct tent_request_v1 *r, const char *cell)
+{
+	uint64_t length;
+
+	memcpy(&length, &r->policy_name, sizeof(length));
+	if (!HAS(r, policy_name) || !length)
+		return json_null();
+	if (length > TENT_POLICY_NAME_MAX)
+		return json_string("?");
+	return json_stringn(cell, length) ?: json_string("?");
+}
+
+static int64_t priority_of(const struct tent_request_v1 *r, uint16_t flags)
+{
+	int64_t asked = HAS(r, requested_priority) ? r->requested_priority : 0;
+
+	return flags & TENT_SLOT_F_LEGACY ? asked + TENT_PRIORITY_HIGH : asked;
+}
+
+static json_t *requested_json(const struct question *q, uint32_t i)
+{
+	const struct tent_request_v1 *r = &q->slots[i].request;
+
+	return json_pack("{s:o,s:o,s:o,s:I,s:o,s:o,s:I}",
+		"opcode", word_json(WORD_OPCODE, r->opcode),
+		"intent", word_json(WORD_INTENT, HAS(r, intent_type) ? r->intent_type : 0),
+		"priority", word_json(WORD_PRIORITY, priority_of(r, q->judge.slot_flags)),
+		"deadline_ns", (json_int_t)(HAS(r, deadline_ns) ? r->deadline_ns : 0),
+		"policy", policy_json(r, q->cells[i]),
+		"transport_hint", word_json(WORD_TRANSPORT,
+					    HAS(r, transport_hint) ? r->transport_hint : 0),
+		"length", (json_int_t)r->length);
+}
+
+/* ---- what would be ----------------------------------------------------- */
+
+static json_t *sentence(uint16_t rule, int64_t value)
+{
+	char text[256];
+
+	tent_rule_describe(rule, value, text, sizeof(text));
+	return json_string(text);
+}
+
+static void add_downgrade(json_t *list, uint16_t rule, int64_t value, const char *instead)
+{
+	json_array_append_new(list, json_pack("{s:s,s:o,s:s}", "rule", tent_rule_name(rule),
+					      "sentence", sentence(rule, value),
+					      "instead", instead));
+}
+
+static json_t *downgrades_json(const struct question *q, uint32_t i)
+{
+	const struct tent_slot *s = &q->slots[i];
+	uint16_t flags = q->transfers[i].flags;
+	json_t *list = json_array();
+
+	if (flags & TENT_CQE_F_INTENT_DOWNGRADED)
+		add_downgrade(list, TENT_RULE_INTENT, s->request.intent_type, "unspec");
+	if (flags & TENT_CQE_F_PRIORITY_DOWNGRADED)
+		add_downgrade(list, q->judge.slot_flags & TENT_SLOT_F_LEGACY ?
+			      TENT_RULE_PRIORITY_LEGACY : TENT_RULE_PRIORITY,
+			      s->request.requested_priority, "the default priority");
+	if (flags & TENT_CQE_F_POLICY_DOWNGRADED)
+		add_downgrade(list, TENT_RULE_POLICY_UNKNOWN, 0, "the default policy");
+	if (flags & TENT_CQE_F_TAIL_IGNORED)
+		add_downgrade(list, TENT_RULE_TAIL, s->tail_offset, "the tail is ignored");
+	return list;
+}
+
+static const char *kind_of(const struct region *r)
+{
+	return !r ? "none" : !r->addr ? "private" : r->backing ? "shared" : "in_place";
+}
+
+static const char *why_planned(const struct tent_request_v1 *r, const struct transfer *t)
+{
+	if (!r->length)
+		return "nothing to move: it completes at once";
+	if (HAS(r, transport_hint) && r->transport_hint)
+		return "the hinted transport reaches both ends";
+	return t->local && !t->local->addr ? "the first transport that reaches both ends; "
+					     "private memory is copied by a worker" :
+					     "the first transport that reaches both ends";
+}
+
+static json_t *plan_json(const struct question *q, uint32_t i)
+{
+	const struct transfer *t = &q->transfers[i];
+
+	return json_pack("{s:s,s:s,s:s,s:s}",
+		"transport", t->queue ? t->queue->ops->name : "none",
+		"local", kind_of(t->local), "remote", kind_of(t->remote),
+		"why", why_planned(&q->slots[i].request, t));
+}
+
+/* An expired deadline is kept: the request is served, and counted as infeasible. */
+static json_t *deadline_json(const struct question *q, uint32_t i)
+{
+	uint64_t deadline = q->transfers[i].deadline_ns, now = q->judge.now_ns;
+
+	return json_pack("{s:s,s:I}", "state",
+		!deadline ? "none" : deadline <= now ? "expired" : "ahead",
+		"budget_us", (json_int_t)(deadline > now ? (deadline - now) / 1000 : 0));
+}
+
+static json_t *error_json(const struct refusal *why)
+{
+	return json_pack("{s:i,s:s,s:i,s:s,s:I,s:o}",
+		"category", tent_rule_error(why->rule), "rule", tent_rule_name(why->rule),
+		"index", (int)why->index, "field", tent_rule_field(why->rule),
+		"value", (json_int_t)why->value, "message", sentence(why->rule, why->value));
+}
+
+static json_t *accepted_json(const struct question *q, uint32_t i)
+{
+	const struct transfer *t = &q->transfers[i];
+
+	return json_pack("{s:{s:o,s:o,s:s},s:o,s:o,s:o}",
+		"effective",
+			"intent", word_json(WORD_INTENT, t->intent),
+			"priority", word_json(WORD_PRIORITY, t->priority),
+			"policy", "default",
+		"downgrades", downgrades_json(q, i),
+		"plan", plan_json(q, i),
+		"deadline", deadline_json(q, i));
+}
+
+/* With LEGACY a request may be accepted and have failed already. */
+static json_t *entry_json(const struct question *q, uint32_t i)
+{
+	const struct transfer *t = &q->transfers[i];
+	struct refusal why = { 0 };
+	bool ok = judge_batch(&q->judge, &q->slots[i], (const void *)&q->cells[i], 1,
+			      &q->list[i], &why);
+	json_t *row = json_pack("{s:i,s:o}", "index", (int)i, "requested", requested_json(q, i));
+
+	if (ok && t->status == TENT_STATUS_FAILED)
+		why.rule = t->rule;
+	why.index = i;
+	if (ok && !why.rule)
+		json_object_update_new(row, accepted_json(q, i));
+	else
+		json_object_set_new(row, "error", error_json(&why));
+	return row;
+}
+
+static json_t *answer_json(const struct question *q)
+{
+	struct refusal why = { 0 };
+	bool ok = !q->count || judge_batch(&q->judge, q->slots, (const void *)q->cells, q->count,
+					   q->list, &why);
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < q->count; i++)
+		json_array_append_new(list, entry_json(q, i));
+	return json_pack("{s:s,s:b,s:o,s:o}",
+		"validation", q->judge.space->compat ? "compat" : "strict",
+		"accepted", ok, "refusal", ok ? json_null() : error_json(&why),
+		"entries", list);
+}
+
+/* ---- QUERY ------------------------------------------------------------- */
+
+static void judge_open(const struct engine *e, const struct client *c, struct question *q)
+{
+	const struct engine_poller *p = &e->pollers[c->tenant->nr_rings ? c->tenant->poller : 0];
+
+	q->judge = (struct judge){
+		.space = &c->space, .handles = c->space.handles, .queues = p->queues,
+		.nr_queues = p->nr_queues, .now_ns = clock_monotonic_ns(),
+		.slot_flags = q->count ? q->slots[0].flags & TENT_SLOT_F_LEGACY : 0,
+	};
+}
+
+void client_explain(struct engine *e, struct client *c, struct ctl_message *m)
+{
+	struct question q = { .count = ((const struct tent_ctl_query *)m->bytes)->count };
+	int rc;
+
+	if (c->observer) {
+		client_refuse_text(e, c, TENT_RULE_CTL_MESSAGE, m->head.type,
+				   "explain is not for observers: their requests have no "
+				   "segment to be judged by");
+		return;
+	}
+	if (q.count > ENTRIES_MAX) {
+		client_refuse_text(e, c, TENT_RULE_BATCH_FULL, q.count,
+				   "count is %u; allowed: up to %u entries a query", q.count,
+				   ENTRIES_MAX);
+		return;
+	}
+	rc = question_read(&q, m->fds[0]);
+	if (rc == 0) {
+		judge_open(e, c, &q);
+		client_reply_json(e, c, answer_json(&q));
+	} else if (rc == -ENOMEM) {
+		client_refuse(e, c, TENT_RULE_SYSTEM, ENOMEM);
+	} else {
+		client_refuse_text(e, c, TENT_RULE_CTL_MESSAGE, q.count,
+				   "the descriptor is no memfd of %u slots and cells", q.count);
+	}
+	question_free(&q);
+}

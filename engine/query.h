@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* query.h - JSON for people and tools: names of enum values, and answers in a memfd. */
+#ifndef TENT_ENGINE_QUERY_H
+#define TENT_ENGINE_QUERY_H
+
+#include <jansson.h>
+
+#include "engine/client.h"
+
+/* The name of an enum value as the configuration spells it; the number as text where
+ * there is none. */
+enum word_kind { WORD_OPCODE, WORD_INTENT, WORD_PRIORITY, WORD_TRANSPORT, WORD_PERMISSION };
+json_t *word_json(enum word_kind kind, int64_t value);
+
+/* 64-bit identities exceed what JSON readers keep exact: "0x...". */
+json_t *hex_json(uint64_t value);
+
+json_t *stats_json(const struct poller_stats *s);
+
+/* Sends a value as the answer to a query; takes the reference. NULL: no memory. */
+void client_reply_json(struct engine *e, struct client *c, json_t *value);
+
+/* query_engine.c: {pollers, rings, totals, ...} for TENT_QUERY_STATS. */
+json_t *engine_json(struct engine *e);
+
+#endif /* TENT_ENGINE_QUERY_H */

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* segments.c - opening, closing, describing segments. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/memory.h"
+#include "engine/region_table.h"
+#include "engine/segments.h"
+
+/* ---- handles ----------------------------------------------------------- */
+
+static struct handle_table *handles_alloc(uint32_t nr)
+{
+	struct handle_table *t = grace_alloc(sizeof(*t) +
+					     (size_t)nr * sizeof(t->segments[0]));
+
+	if (t)
+		t->nr = nr;
+	return t;
+}
+
+/* R7, pairs with A7 at intake. */
+static void handles_publish(struct engine *e, struct client *c, struct handle_table *t)
+{
+	struct handle_table *old = c->space.handles;
+
+	store_release(&c->space.handles, t);
+	grace_free(e, old);
+}
+
+/* The same table with place for nr. NULL: no memory. */
+static struct handle_table *handles_copy(const struct handle_table *t, uint32_t nr)
+{
+	struct handle_table *new = handles_alloc(nr);
+
+	if (new)
+		memcpy(new->segments, t->segments,
+		       (nr < t->nr ? nr : t->nr) * sizeof(t->segments[0]));
+	return new;
+}
+
+static struct segment *handle_find(const struct client *c, uint64_t id)
+{
+	const struct handle_table *t = c->space.handles;
+
+	return id < t->nr ? t->segments[id] : NULL;
+}
+
+/* ---- life -------------------------------------------------------------- */
+
+static void segment_put(struct engine *e, struct segment *s)
+{
+	struct owned_segment *o = (struct owned_segment *)s;
+
+	if (--o->refs == 0)
+		grace_free(e, o);
+}
+
+bool segment_full_name(const struct engine *e, const char *text, char full[TENT_CTL_NAME_SIZE])
+{
+	int n = snprintf(full, TENT_CTL_NAME_SIZE, "%s:%u%s%s", e->config.host,
+			 e->config.port, *text ? "/" : "", text);
+
+	return n > 0 && n < (int)TENT_CTL_NAME_SIZE;
+}
+
+int segment_create(struct engine *e, struct client *c, const char *full)
+{
+	struct owned_segment *o = grace_alloc(sizeof(*o));
+	struct handle_table *t = handles_alloc(1);
+
+	if (!o || !t) {
+		grace_free(e, o);
+		grace_free(e, t);
+		return -ENOMEM;
+	}
+	o->refs = 1;
+	o->segment = (struct segment){
+		.table = region_table_empty(), .epoch = e->epoch + ++e->last_segment,
+		.tenant_uid = c->peer.uid, .type = TENT_SEGMENT_MEMORY, .owner = c,
+	};
+	memcpy(o->segment.name, full, strnlen(full, sizeof(o->segment.name) - 1));
+	t->segments[0] = &o->segment;
+	c->segment = &o->segment;
+	handles_publish(e, c, t);
+	return 0;
+}
+
+
+void segment_orphan(struct engine *e, struct client *c)
+{
+	if (!c->segment)
+		return;
+	memory_doom_all(e, c);
+	c->segment->owner = NULL;
+}
+
+void segments_leave(struct engine *e, struct client *c)
+{
+	struct handle_table *t = c->space.handles;
+
+	for (uint32_t i = 0; t && i < t->nr; i++) {
+		if (t->segments[i])
+			segment_put(e, t->segments[i]);
+	}
+	c->space.handles = NULL;
+	c->segment = NULL;
+	grace_free(e, t);
+}
+
+/* ---- SEGMENT_OPEN ------------------------------------------------------ */
+
+/* The part of a name after this engine's host:port/, or NULL: another engine's. */
+static const char *text_of(const struct engine *e, const char *name)
+{
+	char own[TENT_CTL_NAME_SIZE];
+	size_t length;
+
+	if (!strpbrk(name, "/:"))
+		return name;
+	if (!segment_full_name(e, "", own))
+		return NULL;
+	length = strlen(own);
+	if (strncmp(name, own, length) != 0)
+		return NULL;
+	name += length;
+	return !*name ? name : *name == '/' && name[1] ? name + 1 : NULL;
+}
+
+static void reply_open(struct engine *e, struct client *c, const struct segment *s, uint64_t id)
+{
+	struct ctl_message m = { .nr_fds = 0 };
+	struct tent_ctl_segment_open_reply *r = (void *)m.bytes;
+
+	r->segment_id = id;
+	r->epoch = s->epoch;
+	r->type = s->type;
+	client_reply(e, c, &m, sizeof(*r));
+}
+
+static void refuse_unknown(struct engine *e, struct client *c, const char *name)
+{
+	char printable[64];
+	size_t i;
+
+	for (i = 0; i + 1 < sizeof(printable) && name[i]; i++)
+		printable[i] = name[i] >= ' ' && name[i] <= '~' ? name[i] : '?';
+	printable[i] = '\0';
+	client_refuse_text(e, c, TENT_RULE_SEGMENT_UNKNOWN, 0,
+			   "segment is %s; allowed: a segment of this engine (no peers in "
+			   "this build)", printable);
+}
+
+/* The same segment has one handle. */
+static void open_found(struct engine *e, struct client *c, struct segment *s)
+{
+	const struct handle_table *t = c->space.handles;
+	struct handle_table *new;
+	uint32_t i;
+
+	for (i = 0; i < t->nr; i++) {
+		if (t->segments[i] == s) {
+			reply_open(e, c, s, i);
+			return;
+		}
+	}
+	new = t->nr < HANDLES_MAX ? handles_copy(t, t->nr + 1) : NULL;
+	if (!new) {
+		client_refuse_text(e, c, TENT_RULE_MEM_LIMIT, t->nr,
+				   "this client has opened %u segments; allowed: within the "
+				   "engine's limits", t->nr);
+		return;
+	}
+	new->segments[i] = s;
+	((struct owned_segment *)s)->refs++;
+	handles_publish(e, c, new);
+	reply_open(e, c, s, i);
+}
+
+void segment_open(struct engine *e, struct client *c, struct ctl_message *m)
+{
+	const char *name = ((const struct tent_ctl_segment_open *)m->bytes)->name;
+	const char *text = text_of(e, name);
+	const struct name *found = text ? name_find(&e->names, text) : NULL;
+
+	if (!*name)
+		open_found(e, c, c->segment);
+	else if (strncmp(name, "file://", 7) == 0)
+		client_refuse_text(e, c, TENT_RULE_NOT_BUILT, 0,
+				   "file:// segments are not in this build; allowed: segments "
+				   "of memory");
+	else if (!found || !found->segment)
+		refuse_unknown(e, c, name);
+	else if (found->segment->tenant_uid != c->peer.uid)
+		client_refuse(e, c, TENT_RULE_SEGMENT_TENANT, found->segment->tenant_uid);
+	else
+		open_found(e, c, found->segment);
+}
+
+/* ---- SEGMENT_CLOSE, SEGMENT_INFO --------------------------------------- */
+
+void segment_close(struct engine *e, struct client *c, struct ctl_message *m)
+{
+	uint64_t id = ((const struct tent_ctl_id *)m->bytes)->id;
+	struct segment *s = handle_find(c, id);
+	struct handle_table *new;
+
+	if (id == 0) {
+		client_reply_plain(e, c);
+		return;
+	}
+	if (!s) {
+		client_refuse(e, c, TENT_RULE_SEGMENT, id);
+		return;
+	}
+	new = handles_copy(c->space.handles, c->space.handles->nr);
+	if (!new) {
+		client_refuse(e, c, TENT_RULE_SYSTEM, ENOMEM);
+		return;
+	}
+	new->segments[id] = NULL;
+	handles_publish(e, c, new);
+	segment_put(e, s);
+	client_reply_plain(e, c);
+}
+
+/* Those that others may know of, from the first wanted on. */
+static void list_buffers(const struct region_table *t, uint32_t first,
+			 struct tent_ctl_segment_info_reply *r)
+{
+	for (uint32_t i = 0; i < t->nr; i++) {
+		const struct region *region = t->entries[i].region;
+		struct tent_ctl_buffer *b = &r->buffers[r->count];
+
+		if (region->internal)
+			continue;
+		if (r->total++ < first || r->count == TENT_CTL_BUFFERS_PER_REPLY)
+			continue;
+		b->base = region->base;
+		b->length = region->end - region->base;
+		memcpy(b->location, region->location, sizeof(b->location));
+		r->count++;
+	}
+}
+
+void segment_info(struct engine *e, struct client *c, struct ctl_message *m)
+{
+	const struct tent_ctl_segment_info *q = (const void *)m->bytes;
+	const struct segment *s = handle_find(c, q->segment_id);
+	struct ctl_message reply = { .nr_fds = 0 };
+	struct tent_ctl_segment_info_reply *r = (void *)reply.bytes;
+
+	if (q->resv0) {
+		client_refuse(e, c, TENT_RULE_CTL_MESSAGE, q->resv0);
+	} else if (!s) {
+		client_refuse(e, c, TENT_RULE_SEGMENT, q->segment_id);
+	} else if (!s->owner) {
+		client_refuse(e, c, TENT_RULE_TARGET_GONE, q->segment_id);
+	} else {
+		r->type = s->type;
+		list_buffers(s->table, q->first, r);
+		client_reply(e, c, &reply, sizeof(*r));
+	}
+}
