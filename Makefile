@@ -74,10 +74,14 @@ tests: $(TESTS) $(HELPERS)
 
 # ---- objects -----------------------------------------------------------------
 
+compile = @mkdir -p $(@D); echo "  CC      $<"; \
+	$(if $(V),set -x;) $(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
 $(B)/%.o: %.c
-	@mkdir -p $(@D)
-	@echo "  CC      $<"
-	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+	$(call compile)
+# This folder has the name of its program, so its objects lie elsewhere.
+$(B)/perf/replay_objs/%.o: perf/replay/%.c
+	$(call compile)
 
 # A list of objects that changes only when the list does: removing a source file
 # relinks what held it.
@@ -135,7 +139,8 @@ $(B)/tools/tentd: $(call objs,tools/tentd*.c) $(call objs,tools/common*.c) $(INT
 $(B)/tools/tentctl: $(call objs,tools/tentctl*.c) $(call objs,tools/common*.c) $(INTERNAL)
 	$(call link)
 
-$(B)/perf/replay: $(call objs,perf/replay/*.c perf/common/*.c) $(INTERNAL)
+$(B)/perf/replay: $(patsubst perf/replay/%.c,$(B)/perf/replay_objs/%.o,$(sort $(wildcard perf/replay/*.c))) \
+		$(call objs,perf/common/*.c) $(INTERNAL)
 	$(call link)
 $(B)/perf/%: $(B)/perf/%.o $(call objs,perf/common/*.c) $(INTERNAL)
 	$(call link)
@@ -147,8 +152,8 @@ $(B)/perf/cost_driver: $(B)/perf/cost_driver.o $(INTERNAL)
 $(B)/tests/test_%: $(B)/tests/test_%.o $(call objs,tests/common/*.c) $(INTERNAL)
 	$(call link,-lcmocka)
 # The replay program's own parts are tested too.
-$(B)/tests/test_replay: $(addprefix $(B)/perf/,replay/trace.o replay/pool.o \
-	replay/map.o common/content.o common/args.o common/samples.o)
+$(B)/tests/test_replay: $(addprefix $(B)/perf/,replay_objs/trace.o replay_objs/pool.o \
+	replay_objs/map.o common/content.o common/args.o common/samples.o)
 $(B)/tests/hostile/%: $(B)/tests/hostile/%.o $(call objs,tests/common/*.c) $(INTERNAL)
 	$(call link)
 $(B)/tests/examples/%: $(B)/tests/examples/%.o $(INTERNAL)

@@ -7,7 +7,8 @@
 #   perf/cost.sh brief    two facts for the demo
 #
 # Counts, not times: the same on every machine. What callgrind collects is what runs
-# inside one function (--toggle-collect) between cost_begin() and cost_end().
+# inside one function (--toggle-collect) between cost_begin() and cost_end(), in the
+# thread that drives both ends. Syscalls it counts there are all of that thread's.
 set -eu
 B=${B:-build}
 driver=$B/perf/cost_driver
@@ -20,10 +21,11 @@ failed=0
 collect() {
 	local file=$out/$1.$2.$3
 	rm -f "$file" "$file".*
-	valgrind -q --tool=callgrind --callgrind-out-file="$file" --toggle-collect="$1" \
-		--zero-before=cost_begin --dump-before=cost_end --collect-systime=yes \
+	valgrind -q --tool=callgrind --callgrind-out-file="$file" --separate-threads=yes \
+		--toggle-collect="$1" --zero-before=cost_begin --dump-before=cost_end --collect-systime=yes \
 		"$driver" "$2" "$3" > "$file.said" 2>&1 || { cat "$file.said"; exit 1; }
-	mv "$file.1" "$file"
+	mv "$file.1-01" "$file"
+	rm -f "$file"-0* "$file".?*-0*
 }
 
 instructions() { sed -n 's/^summary: \([0-9]*\).*/\1/p' "$out/$1.$2.$3"; }

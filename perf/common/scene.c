@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scene.c - a few lines of the C API that every scene needs. */
+#define _GNU_SOURCE
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "perf/common/complain.h"
 #include "perf/common/scene.h"
@@ -15,7 +17,7 @@ tent_engine_t scene_attach(const char *engine, const char *name)
 {
 	tent_engine_t e;
 
-	tent_set_config("engine", engine);
+	setenv("TENT_ENGINE", engine, 1);
 	if (name)
 		tent_set_config("local_segment_name", name);
 	e = tent_create_engine();

@@ -3,7 +3,9 @@
  * store.c - the process that owns the KV pool. It registers the pool and sleeps:
  * the bytes come and go without it.
  */
+#define _GNU_SOURCE
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "perf/replay/replay.h"
@@ -46,7 +48,7 @@ static int store_main(struct helper *h, const void *arg)
 	char name[128];
 
 	snprintf(name, sizeof(name), "store-%d", (int)getpid());
-	tent_set_config("engine", a->url);
+	setenv("TENT_ENGINE", a->url, 1);
 	tent_set_config("local_segment_name", name);
 	engine = tent_create_engine();
 	if (!tent_available(engine))
