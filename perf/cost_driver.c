@@ -338,6 +338,7 @@ static __attribute__((noinline)) void cost_control(uint64_t *word)
 	free(memory);
 	syscall(SYS_getppid);
 	fetch_add(word, 1);
+	full_fence();
 }
 
 int main(int argc, char **argv)
