@@ -15,17 +15,22 @@
 
 #define MARK 0x74656e74u	/* an argument that getppid() ignores */
 
-struct count {
-	int marks, calls;
-	long first;
-};
-
 void count_syscalls_mark(void)
 {
 	syscall(SYS_getppid, MARK);
 }
 
-static void look(pid_t child, struct count *c)
+static bool is_wait(uint64_t nr)
+{
+#ifdef SYS_poll
+	if (nr == SYS_poll)
+		return true;
+#endif
+	return nr == SYS_ppoll || nr == SYS_futex || nr == SYS_membarrier ||
+	       nr == SYS_sched_yield;
+}
+
+static void look(pid_t child, struct syscall_count *c, int *marks)
 {
 	struct __ptrace_syscall_info info;
 
@@ -33,27 +38,32 @@ static void look(pid_t child, struct count *c)
 	    info.op != PTRACE_SYSCALL_INFO_ENTRY)
 		return;
 	if (info.entry.nr == SYS_getppid && (uint32_t)info.entry.args[0] == MARK) {
-		c->marks++;
-	} else if (c->marks == 1) {
-		if (!c->calls++)
-			c->first = (long)info.entry.nr;
+		++*marks;
+		return;
 	}
+	if (*marks != 1)
+		return;
+	c->all++;
+	if (is_wait(info.entry.nr))
+		c->waits++;
+	else if (c->first < 0)
+		c->first = (long)info.entry.nr;
 }
 
 /* Lets the child run from stop to stop until it exits: its status, or -errno. */
-static int trace(pid_t child, struct count *c)
+static int trace(pid_t child, struct syscall_count *c)
 {
-	int status, pass = 0;
+	int status, pass = 0, marks = 0;
 
 	while (ptrace(PTRACE_SYSCALL, child, 0, pass) == 0 && waitpid(child, &status, 0) == child) {
 		if (WIFEXITED(status))
-			return WEXITSTATUS(status) ? -ECHILD : 0;
+			return WEXITSTATUS(status) || marks != 2 ? -ECHILD : 0;
 		if (WIFSIGNALED(status))
 			return -ECHILD;
 		pass = WSTOPSIG(status);
 		if (pass != (SIGTRAP | 0x80))
 			continue;
-		look(child, c);
+		look(child, c, &marks);
 		pass = 0;
 	}
 	return -errno;
@@ -67,12 +77,12 @@ static int start(int (*body)(void *arg), void *arg)
 	return body(arg);
 }
 
-int count_syscalls(int (*body)(void *arg), void *arg, long *first)
+int count_syscalls(int (*body)(void *arg), void *arg, struct syscall_count *c)
 {
-	struct count c = { .first = -1 };
-	int status, rc;
 	pid_t child;
+	int status;
 
+	*c = (struct syscall_count) { .first = -1 };
 	fflush(NULL);
 	child = fork();
 	if (child < 0)
@@ -84,9 +94,5 @@ int count_syscalls(int (*body)(void *arg), void *arg, long *first)
 	if (!WIFSTOPPED(status))
 		return -EPERM;	/* not allowed to be traced */
 	ptrace(PTRACE_SETOPTIONS, child, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL);
-	rc = trace(child, &c);
-	*first = c.first;
-	if (rc)
-		return rc;
-	return c.marks == 2 ? c.calls : -ECHILD;
+	return trace(child, c);
 }

@@ -7,10 +7,15 @@
  * not notice anything else.
  */
 #define _GNU_SOURCE
+#include <jansson.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <tent/ctl.h>
+#include <tent/tentring.h>
 
 #include "perf/common/complain.h"
 #include "perf/common/content.h"
@@ -89,6 +94,20 @@ static int submit_big(tent_engine_t e, tent_batch_id_t *batch, int opcode, uint8
 	return tent_submit_v1(e, *batch, entries, BIG_BATCH) ? complain("submit") : 0;
 }
 
+/* Waits without taking a core from the others. */
+static int doze(tent_engine_t e, tent_batch_id_t batch)
+{
+	static const struct timespec step = { .tv_nsec = 1000000 };
+	tent_status_t status;
+
+	while (!tent_overall_status(e, batch, &status)) {
+		if (status.status > TENT_STATUS_PENDING)
+			return status.status;
+		nanosleep(&step, NULL);
+	}
+	return -1;
+}
+
 /* Writes its memory to the store, two batches at a time, until it is killed. */
 static int victim_main(struct helper *h, const void *arg)
 {
@@ -103,7 +122,7 @@ static int victim_main(struct helper *h, const void *arg)
 	for (uint32_t i = 0; i < BIG_BATCH; i++)
 		content_fill(m + i * BIG, BIG, SEED, i);
 	for (uint32_t i = 0;; i++) {
-		if (i >= 2 && scene_await(e, batches[i % 2]) != TENT_STATUS_COMPLETED)
+		if (i >= 2 && doze(e, batches[i % 2]) != TENT_STATUS_COMPLETED)
 			return 1;
 		if (submit_big(e, &batches[i % 2], TENT_OPCODE_WRITE, m, store.id,
 			       store.base + STORE_BLOCKS * SCENE_BLOCK))
@@ -113,13 +132,50 @@ static int victim_main(struct helper *h, const void *arg)
 	}
 }
 
+/* What the whole engine counts. */
+struct totals {
+	uint64_t unfinished;		/* requests that ended without completing */
+	uint64_t in_flight;
+};
+
+static uint64_t number(const json_t *object, const char *name)
+{
+	return (uint64_t)json_integer_value(json_object_get(object, name));
+}
+
+static int read_totals(const char *path, struct totals *t)
+{
+	struct tent_client *client = NULL;
+	json_t *json, *totals;
+	char *text = NULL;
+	int rc = -1;
+
+	if (tent_client_observe(path, &client) ||
+	    tent_client_query(client, TENT_QUERY_STATS, &text))
+		complain_ring("stats");
+	json = text ? json_loads(text, 0, NULL) : NULL;
+	totals = json_object_get(json, "totals");
+	if (totals) {
+		t->unfinished = number(totals, "failed") + number(totals, "canceled") +
+				number(totals, "timed_out");
+		t->in_flight = number(totals, "in_flight");
+		rc = 0;
+	}
+	json_decref(json);
+	free(text);
+	tent_client_detach(client);
+	return rc;
+}
+
 struct survivor {
 	tent_engine_t engine;
+	const char *socket;
 	uint8_t *staging;		/* READ_BATCH blocks */
 	uint8_t *big;			/* BIG_BATCH requests */
 	struct place store, victim;
 	uint64_t next;			/* block of the store to read */
 	uint64_t verified, wrong;
+	uint64_t unfinished;		/* requests of its own that did not complete */
 	struct samples latency_ns;
 };
 
@@ -183,10 +239,9 @@ static int print_ends(struct survivor *s, tent_batch_id_t batch)
 			first = info;
 		*(info.error == TENT_ERR_OWNER_GONE ? &gone : &other) += 1;
 	}
-	printf("  its memory was being read  %u of %u requests had completed (verified)\n",
-	       whole, BIG_BATCH);
-	printf("                             %u ended with error %d (TENT_ERR_OWNER_GONE):\n",
-	       gone, TENT_ERR_OWNER_GONE);
+	s->unfinished = gone + other;
+	printf("  reads of its memory        %u of %u had completed (verified); %u ended with "
+	       "error %d, TENT_ERR_OWNER_GONE:\n", whole, BIG_BATCH, gone, TENT_ERR_OWNER_GONE);
 	printf("                             %s\n", first.message);
 	return gone && !other ? 0 : scene_fail("not the end that was promised");
 }
@@ -212,13 +267,27 @@ static int kill_it(struct survivor *s, struct process *victim)
 
 static void print_survivor(struct survivor *s, const char *when)
 {
-	printf("  %-26s %llu blocks of the store read and verified, %llu wrong; "
-	       "batch p50 %.0f us, max %.1f ms\n", when, (unsigned long long)s->verified,
+	printf("  %-26s %llu blocks of the store verified, %llu wrong; batches of "
+	       "16: p50 %.0f us, max %.1f ms\n", when, (unsigned long long)s->verified,
 	       (unsigned long long)s->wrong,
 	       (double)samples_percentile(&s->latency_ns, 0.5) / 1e3,
 	       (double)samples_max(&s->latency_ns) / 1e6);
 	s->verified = 0;
 	s->latency_ns.nr = 0;
+}
+
+/* The victim cannot say how its own requests ended; the engine counted them. */
+static int print_own(struct survivor *s, const struct totals *before)
+{
+	struct totals after;
+	uint64_t own;
+
+	if (read_totals(s->socket, &after))
+		return -1;
+	own = after.unfinished - before->unfinished - s->unfinished;
+	printf("  its own writes             %llu were ended by the engine; %llu are in flight\n",
+	       (unsigned long long)own, (unsigned long long)after.in_flight);
+	return own && !after.in_flight ? 0 : scene_fail("not all of its requests ended");
 }
 
 /* Its name must be free and its segment gone. */
@@ -238,7 +307,9 @@ static int reopen(struct survivor *s)
 
 static int survive(struct survivor *s, struct process *victim)
 {
-	if (read_for(s, PHASE_NS))
+	struct totals before;
+
+	if (read_for(s, PHASE_NS) || read_totals(s->socket, &before))
 		return -1;
 	print_survivor(s, "the survivor, before");
 	if (kill_it(s, victim))
@@ -247,12 +318,14 @@ static int survive(struct survivor *s, struct process *victim)
 	if (read_for(s, PHASE_NS))
 		return -1;
 	print_survivor(s, "after");
-	return s->wrong ? -1 : reopen(s);
+	if (s->wrong || print_own(s, &before))
+		return -1;
+	return reopen(s);
 }
 
-static int run_survivor(const char *url, struct process *store, struct process *victim)
+static int run_survivor(const struct daemon *d, struct process *store, struct process *victim)
 {
-	struct survivor s = { .engine = scene_attach(url, "survivor") };
+	struct survivor s = { .engine = scene_attach(d->url, "survivor"), .socket = d->socket };
 	uint8_t *m = scene_memory(s.engine, READ_BATCH * SCENE_BLOCK + BIG_BATCH * BIG);
 	int rc = -1;
 
@@ -279,7 +352,7 @@ int show_killed(void)
 	args = (struct victim_args) { .url = d.url, .store_said = store.said };
 	if (process_start(&store, "show-store", store_main, d.url) == 0 &&
 	    process_start(&victim, "show-victim", victim_main, &args) == 0)
-		rc = run_survivor(d.url, &store, &victim);
+		rc = run_survivor(&d, &store, &victim);
 	if (rc && victim.pid > 0)
 		kill(victim.pid, SIGKILL);	/* it never ends by itself */
 	if (process_stop(&victim) != 128 + SIGKILL)
