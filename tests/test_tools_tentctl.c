@@ -301,6 +301,49 @@ static void configurations_are_checked_without_a_tentd(void **state)
 	assert_int_equal(TENTCTL("config", "check", "/nonexistent"), 1);
 }
 
+static char manual[65536];
+
+static void expect_documented(const json_t *value, const char *command)
+{
+	const char *name;
+	json_t *member;
+	char text[128];
+	size_t i;
+
+	json_array_foreach(value, i, member)
+		expect_documented(member, command);
+	json_object_foreach((json_t *)value, name, member) {
+		snprintf(text, sizeof(text), " %s", name);
+		if (!strstr(manual, text))
+			fail_msg("docs/tentctl.1 lacks \"%s\" of %s", name, command);
+		if (strcmp(command, "explain") != 0)
+			expect_documented(member, command);
+	}
+}
+
+static void every_name_in_an_answer_is_in_the_manual(void **state)
+{
+	static const char *const commands[] = { "clients", "segments", "stats", "explain" };
+	FILE *f = fopen("docs/tentctl.1", "re");
+	struct tent_ring *ring;
+
+	(void)state;
+	if (!f)
+		fail_msg("docs/tentctl.1 is missing; run tests from the top of the source tree");
+	manual[fread(manual, 1, sizeof(manual) - 1, f)] = '\0';
+	fclose(f);
+	assert_int_equal(tent_ring_open(client, 8, 8, &ring), 0);
+	for (int i = 0; i < 4; i++) {
+		json_t *root;
+
+		assert_int_equal(TENTCTL("--json", commands[i]), 0);
+		root = output_json();
+		expect_documented(root, commands[i]);
+		json_decref(root);
+	}
+	tent_ring_close(ring);
+}
+
 static void every_key_is_listed(void **state)
 {
 	json_t *root;
@@ -326,6 +369,7 @@ int main(void)
 		cmocka_unit_test(other_users_are_refused),
 		cmocka_unit_test(a_bad_command_line_is_status_2),
 		cmocka_unit_test(configurations_are_checked_without_a_tentd),
+		cmocka_unit_test(every_name_in_an_answer_is_in_the_manual),
 		cmocka_unit_test(every_key_is_listed),
 	};
 
