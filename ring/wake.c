@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
+#include <poll.h>
 #include <stddef.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -66,7 +67,11 @@ void wake_event_drain(int fd)
 {
 	uint64_t count;
 	struct iovec v = { &count, sizeof(count) };
+	struct pollfd p = { .fd = fd, .events = POLLIN };
 
-	if (preadv2(fd, &v, 1, -1, RWF_NOWAIT) < 0 && (errno == ENOSYS || errno == EOPNOTSUPP))
-		(void)!read(fd, &count, sizeof(count)); /* kernels before 5.9: its own flag */
+	if (preadv2(fd, &v, 1, -1, RWF_NOWAIT) >= 0)
+		return;
+	/* Kernels before 5.9: two steps, and only the flag guards the moment between. */
+	if ((errno == ENOSYS || errno == EOPNOTSUPP) && poll(&p, 1, 0) == 1)
+		(void)!read(fd, &count, sizeof(count));
 }

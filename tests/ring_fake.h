@@ -24,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -335,6 +336,14 @@ static inline uint32_t random_next(uint64_t *state)
 		print_message(__VA_ARGS__);	\
 		skip();				\
 	} while (0)
+
+/* qemu-user answers 0 to every advice and follows none, among other differences. */
+static inline bool is_emulated(void)
+{
+	static char page[4096] __attribute__((aligned(4096)));
+
+	return madvise(page, sizeof(page), 12345) == 0;
+}
 
 #define POOL "/proc/sys/vm/nr_hugepages"
 

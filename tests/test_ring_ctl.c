@@ -170,13 +170,17 @@ static void a_message_longer_than_any_is_refused_with_its_fds(void **state)
 
 static void a_wrong_number_of_descriptors_is_refused_and_closed(void **state)
 {
+	/* qemu-user itself loses what does not fit into a control buffer */
+	int most = is_emulated() ? TENT_CTL_MAX_FDS : 16;
 	struct line *l = *state;
 	int before = count_fds(), fds[16];
 
+	if (most < 16)
+		print_message("no more than %d descriptors in an emulator\n", most);
 	for (int i = 0; i < 16; i++)
 		fds[i] = l->a;
 	for (int told = 0; told <= 6; told++) {
-		for (int sent = 0; sent <= 16; sent++) {
+		for (int sent = 0; sent <= most; sent++) {
 			struct ctl_message m = message(24), got;
 			bool good = told == sent && sent <= TENT_CTL_MAX_FDS;
 
