@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <tent/ring.h>
+#include <tent/tentring.h>
 
 #include "engine/mem.h"
 
@@ -30,9 +31,12 @@ enum transfer_state {
 	TRANSFER_CANCELING	/* the backend's, and asked back */
 };
 
-/* One accepted request. The poller's until post() answers POST_PENDING, then the
- * backend's until poll() or cancel() hands it back. Ordered by use: what intake
- * writes and completion reads lies in the first two lines. */
+/*
+ * One accepted request. The poller's until post() answers POST_PENDING, then the
+ * backend's until poll() or cancel() hands it back. The second line has the order of
+ * struct tent_completion where they share fields, so that one is copied to the other
+ * in few moves.
+ */
 struct transfer {
 	struct transfer *next;		/* in the list of whoever owns it */
 	struct transfer *prev;		/* the scheduler's */
@@ -42,27 +46,25 @@ struct transfer {
 	struct region *local, *remote;
 	uint64_t local_addr;		/* address in local's owner */
 	uint64_t remote_addr;		/* address in remote's owner */
-	/* 64 */
-	uint64_t length;		/* bytes */
-	uint64_t done;			/* bytes moved so far */
-	/* how it ended, written by whoever ends it */
-	int32_t error;			/* enum tent_error, 0 */
-	uint16_t rule;			/* enum tent_rule, 0 */
-	uint16_t flags;			/* TENT_CQE_F_* */
-	uint8_t status;			/* enum tent_task_state */
-	uint8_t transport;		/* enum tent_transport */
-	uint8_t rail;
-	uint8_t attempts;
-	/* what was asked */
+	/* 64: what was asked, and how it ended: written by whoever ends it */
 	uint8_t opcode;			/* enum tent_opcode */
 	uint8_t intent;			/* enum tent_intent, effective */
 	uint8_t priority;		/* enum tent_priority, effective, never UNSPEC */
 	uint8_t level;			/* where the scheduler holds it now, 0 first */
+	uint16_t flags;			/* TENT_CQE_F_* */
+	uint8_t status;			/* enum tent_task_state */
+	uint8_t transport;		/* enum tent_transport */
 	uint64_t user_data;
-	uint64_t deadline_ns;		/* CLOCK_MONOTONIC, 0: none */
-	uint64_t seen_ticks;		/* see struct tent_completion */
+	uint64_t done;			/* bytes moved so far */
+	int32_t error;			/* enum tent_error, 0 */
 	uint32_t index;			/* in its batch */
-	uint32_t posted_ticks;		/* see struct tent_completion */
+	uint64_t seen_ticks;		/* see struct tent_completion */
+	uint32_t posted_ticks;		/* the same */
+	uint16_t rule;			/* enum tent_rule, 0 */
+	uint8_t rail;
+	uint8_t attempts;
+	uint64_t length;		/* bytes */
+	uint64_t deadline_ns;		/* CLOCK_MONOTONIC, 0: none */
 	/* 128 */
 	struct batch_state *batch;	/* when its end is not a completion of its own */
 	uint64_t queued_ticks;		/* when it entered its level, for ageing */
@@ -87,6 +89,16 @@ static inline void transfer_end(struct transfer *t, enum tent_task_state status,
 	t->status = (uint8_t)status;
 	t->error = error;
 	t->rule = rule;
+}
+
+/* The same for one that a rule ends: CANCELED, TIMEOUT or FAILED, as its category says. */
+static inline void transfer_end_by(struct transfer *t, uint16_t rule)
+{
+	int error = tent_rule_error(rule);
+
+	transfer_end(t, error == TENT_ERR_CANCELED ? TENT_STATUS_CANCELED :
+		     error == TENT_ERR_TIMEOUT ? TENT_STATUS_TIMEOUT : TENT_STATUS_FAILED,
+		     error, rule);
 }
 
 enum post_result {
@@ -119,6 +131,10 @@ struct backend {
 	/* Required. Any thread; pure. Can it move between these two? */
 	bool (*reaches)(const struct backend_instance *inst,
 			const struct region *local, const struct region *remote);
+
+	/* Optional. reaches() is true whenever both regions are mapped here (addr): the
+	 * planner then does not ask. */
+	bool reaches_mapped;
 
 	/* Required. Poller. Moves at most budget bytes itself. */
 	enum post_result (*post)(struct backend_queue *queue, struct transfer *t,

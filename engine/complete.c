@@ -5,7 +5,7 @@
  * The clock is read once per run: all completions of a run have the same published
  * time. Clients are woken at the end of a turn, not per completion.
  */
-#include <tent/tentring.h>
+#include <string.h>
 
 #include "engine/complete.h"
 #include "engine/indirect.h"
@@ -15,6 +15,7 @@ struct run {
 	struct poller *p;
 	struct ring_state *r;
 	uint64_t device_ticks, published_ticks;
+	uint32_t since_device;	/* between the two */
 };
 
 static inline void touch(struct poller *p, struct ring_state *r)
@@ -34,7 +35,7 @@ static inline void touch(struct poller *p, struct ring_state *r)
 
 /* ---- one transfer ------------------------------------------------------ */
 
-static __attribute__((noinline)) void note_deadline(const struct run *run, struct transfer *t)
+static void note_deadline(const struct run *run, struct transfer *t)
 {
 	bool infeasible = t->deadline_ns <= poller_ns(run->p, t->seen_ticks);
 
@@ -50,8 +51,8 @@ static __attribute__((noinline)) void note_deadline(const struct run *run, struc
 	COUNT(run->p, run->r, deadlines_missed, 1);
 }
 
-/* Counts what is not simply COMPLETED. */
-static __attribute__((noinline)) void note_odd(const struct run *run, const struct transfer *t)
+/* Counts what is not plainly COMPLETED. */
+static void note_odd(const struct run *run, const struct transfer *t)
 {
 	if (t->flags & TENT_CQE_F_INTENT_DOWNGRADED)
 		COUNT(run->p, run->r, downgrades_intent, 1);
@@ -69,26 +70,45 @@ static __attribute__((noinline)) void note_odd(const struct run *run, const stru
 		COUNT(run->p, run->r, failed, 1);
 }
 
-static inline void publish(const struct run *run, const struct transfer *t)
-{
-	struct ring_host *h = &run->r->host;
-	struct tent_completion *c = ring_host_next(h);
+/* What struct transfer keeps in a completion's order: user_data, bytes, error, index. */
+#define BODY_BYTES (offsetof(struct tent_completion, count) -			\
+		    offsetof(struct tent_completion, user_data))
+/* And rule, rail, attempts. */
+#define TAIL_BYTES (sizeof(struct tent_completion) - offsetof(struct tent_completion, rule))
+_Static_assert(offsetof(struct transfer, length) - offsetof(struct transfer, rule) == TAIL_BYTES &&
+	       offsetof(struct transfer, seen_ticks) -
+	       offsetof(struct transfer, user_data) == BODY_BYTES &&
+	       offsetof(struct transfer, index) - offsetof(struct transfer, done) ==
+	       offsetof(struct tent_completion, index) - offsetof(struct tent_completion, bytes),
+	       "publish() copies these as one");
 
-	c->user_data = t->user_data;
-	c->bytes = t->done;
-	c->error = t->error;
-	c->index = t->index;
+/* Fills the completion of a transfer in, all but its first word. */
+static inline void fill(const struct run *run, const struct transfer *t,
+			struct tent_completion *c)
+{
+	uint64_t seen = t->seen_ticks, age = run->published_ticks - seen;
+
+	memcpy(&c->user_data, &t->user_data, BODY_BYTES);
 	c->count = 1;
 	c->credits = 1;
-	c->seen_ticks = t->seen_ticks;
+	c->seen_ticks = seen;
 	c->posted_ticks = t->posted_ticks;
-	c->device_ticks = ticks_since(run->device_ticks, t->seen_ticks);
-	c->published_ticks = ticks_since(run->published_ticks, t->seen_ticks);
-	c->rule = t->rule;
-	c->rail = t->rail;
-	c->attempts = t->attempts;
-	ring_host_publish(h, c, t->flags, t->status, t->transport);
+	if (likely(age <= UINT32_MAX)) {
+		c->device_ticks = (uint32_t)age - run->since_device;
+		c->published_ticks = (uint32_t)age;
+	} else {
+		c->device_ticks = ticks_since(run->device_ticks, seen);
+		c->published_ticks = UINT32_MAX;
+	}
+	memcpy(&c->rule, &t->rule, TAIL_BYTES);
 }
+
+/* flags, status << 16, transport << 24. */
+static inline uint32_t end_word(const struct transfer *t)
+{
+	return t->flags | (uint32_t)t->status << 16 | (uint32_t)t->transport << 24;
+}
+#define IS_PLAIN(end) (((end) & 0xffffff) == TENT_STATUS_COMPLETED << 16)
 
 /* ---- batches that end in one completion -------------------------------- */
 
@@ -158,28 +178,73 @@ static void end_in_batch(const struct run *run, struct transfer *t)
 
 /* ---- runs -------------------------------------------------------------- */
 
+/* Whatever is not plainly COMPLETED and by itself. 1 when it did complete. */
+static __attribute__((noinline)) uint32_t complete_odd(const struct run *run,
+						       struct transfer *t)
+{
+	struct ring_host *h = &run->r->host;
+	struct tent_completion *c;
+	uint32_t completed = t->status == TENT_STATUS_COMPLETED;
+
+	if (t->deadline_ns)
+		note_deadline(run, t);
+	if (!IS_PLAIN(end_word(t)))
+		note_odd(run, t);
+	if (t->batch) {
+		end_in_batch(run, t);
+		return completed;
+	}
+	c = ring_host_next(h);
+	fill(run, t, c);
+	ring_host_publish_end(h, c, end_word(t));
+	ring_release(run->r, t);
+	return completed;
+}
+
+/* Plain ones from the list, until one is not; how many. What changes per completion is
+ * kept in registers meanwhile. */
+static inline uint32_t complete_plain(const struct run *run, struct transfer *const *list,
+				      uint32_t n, uint64_t moved[2])
+{
+	struct ring_state *r = run->r;
+	struct transfer **top = &r->free[r->nr_free];
+	uint32_t tail = r->host.cq_tail, i;
+
+	for (i = 0; i < n; i++) {
+		struct transfer *t = list[i];
+		struct tent_completion *c = ring_host_at(&r->host, tail);
+		uint32_t end = end_word(t);
+
+		if (unlikely(t->deadline_ns | (uintptr_t)t->batch) || unlikely(!IS_PLAIN(end)))
+			break;
+		moved[t->opcode] += t->done;
+		fill(run, t, c);
+		ring_host_publish_at(c, ++tail, end);
+		t->state = TRANSFER_FREE;
+		*top++ = t;
+	}
+	r->nr_free += i;
+	ring_host_published(&r->host, i);
+	return i;
+}
+
 void complete_run(struct poller *p, struct ring_state *r, struct transfer *const *ended,
 		  uint32_t n, uint64_t device_ticks)
 {
-	const struct run run = { p, r, device_ticks, ticks_now() };
+	const uint64_t now = ticks_now();
+	const struct run run = { p, r, device_ticks, now, (uint32_t)(now - device_ticks) };
 	uint64_t moved[2] = { 0, 0 };
-	uint32_t completed = 0;
+	uint32_t completed = 0, i = 0;
 
-	for (uint32_t i = 0; i < n; i++) {
-		struct transfer *t = ended[i];
+	for (;;) {
+		uint32_t plain = complete_plain(&run, &ended[i], n - i, moved);
 
-		if (unlikely(t->deadline_ns))
-			note_deadline(&run, t);
-		if (unlikely(t->flags || t->status != TENT_STATUS_COMPLETED))
-			note_odd(&run, t);
-		completed += t->status == TENT_STATUS_COMPLETED;
-		moved[t->opcode & 1] += t->done;
-		if (unlikely(t->batch)) {
-			end_in_batch(&run, t);
-			continue;
-		}
-		publish(&run, t);
-		ring_release(r, t);
+		completed += plain;
+		i += plain;
+		if (i == n)
+			break;
+		moved[ended[i]->opcode] += ended[i]->done;
+		completed += complete_odd(&run, ended[i++]);
 	}
 	store_relaxed(&r->in_flight, r->in_flight - n);
 	store_relaxed(&p->in_flight, p->in_flight - n);

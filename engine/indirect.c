@@ -170,7 +170,7 @@ static void judge_piece(struct poller *p, struct ring_state *r, uint32_t n)
 	struct indirect *ind = &r->indirect;
 	struct refusal why;
 
-	intake_prepare(p, r, TRANSFER_PARKED);
+	intake_prepare(p, r);
 	for (uint32_t i = 0; i < n; i++) {
 		p->piece[i] = &ind->transfers[ind->judged + i];
 		p->piece[i]->ring = r;
@@ -179,26 +179,34 @@ static void judge_piece(struct poller *p, struct ring_state *r, uint32_t n)
 		why.index += in->taken;
 		intake_refuse(r, &why);
 	}
-	if (!in->why.rule)
-		ind->judged += n;	/* else they are scratch for the next piece */
+	if (in->why.rule)
+		return;		/* they are scratch for the next piece */
+	for (uint32_t i = 0; i < n; i++)
+		p->piece[i]->state = TRANSFER_PARKED;
+	ind->judged += n;
 }
 
-void indirect_take(struct poller *p, struct ring_state *r, uint32_t *left)
+uint32_t indirect_take(struct poller *p, struct ring_state *r, uint32_t left)
 {
 	struct intake *in = &r->intake;
-	uint32_t n = in->nr - in->taken < *left ? in->nr - in->taken : *left;
+	uint32_t n = in->nr - in->taken < left ? in->nr - in->taken : left;
+	struct sniff sniff;
 
-	for (uint32_t i = 0; i < n; i++)
+	sniff_begin(&sniff, in->flags);
+	for (uint32_t i = 0; i < n; i++) {
 		copy_entry(p, &r->indirect, in->taken + i, i);
+		sniff_slot(&sniff, &p->slots[i], false);
+	}
+	p->judge.is_plain = sniff_is_plain(&sniff);
 	judge_piece(p, r, n);
-	*left -= n;
 	in->taken += n;
 	if (in->taken < in->nr)
-		return;
+		return n;
 	if (in->why.rule)
 		in->step = INTAKE_RELEASE;
 	else
 		intake_accept(p, r);
+	return n;
 }
 
 uint32_t indirect_unpark(struct poller *p, struct ring_state *r)

@@ -20,8 +20,8 @@ bool indirect_must_wait(const struct poller *p, const struct ring_state *r,
 /* Judges the slot's request area: goes on as INTAKE_TAKE, or is refused. */
 void indirect_begin(struct poller *p, struct ring_state *r, const struct tent_slot *s);
 
-/* Copies and judges the next piece, at most *left entries. */
-void indirect_take(struct poller *p, struct ring_state *r, uint32_t *left);
+/* Copies and judges the next piece, at most left entries; how many. */
+uint32_t indirect_take(struct poller *p, struct ring_state *r, uint32_t left);
 
 /* The next entries to admit, into p->piece; how many. Fewer than turn_slots: the last. */
 uint32_t indirect_unpark(struct poller *p, struct ring_state *r);

@@ -14,16 +14,6 @@
 
 /* ---- the batch's first slot -------------------------------------------- */
 
-/* The words that only the first slot of a batch may set, as one. */
-static inline uint64_t head_word(const struct tent_slot *s)
-{
-	uint64_t word;
-
-	memcpy(&word, &s->op, sizeof(word));
-	return word & ~0xff00ull;	/* resv0 is the judge's */
-}
-_Static_assert(offsetof(struct tent_slot, op) == 16 && offsetof(struct tent_slot, resv0) == 17,
-	       "head_word() covers op, resv0, flags and cq_head");
 
 /* Unreaped completions, those that admitted work may still post, and this batch must
  * fit together: so a completion is never dropped and never waits for the client. */
@@ -138,33 +128,69 @@ static __attribute__((noinline)) void copy_cells(struct poller *p, struct ring_s
 			ring_host_copy_cell(&r->host, position + i, p->cells[i]);
 }
 
-/* Copies the next n slots of the batch; 0, or the rule the ring ends with. The first
- * slot of a batch has been copied already. */
-static inline uint16_t copy_slots(struct poller *p, struct ring_state *r, uint32_t n)
+/* Copies slots that lie in a row, from position on. Not 0: some seq or nr is wrong. */
+static inline __attribute__((always_inline)) uint64_t
+copy_row(struct tent_slot *to, const struct tent_slot *from, uint32_t n, uint32_t position,
+	 struct sniff *sniff)
 {
-	uint32_t position = r->host.consumed + r->intake.taken;
-	uintptr_t names = (uintptr_t)p->slots[0].request.policy_name;
-	uint32_t wrong_seq = 0;
-	uint64_t dirty_head = 0;
+	const struct tent_slot *end = to + n;
+	sniff_word expected = { (int32_t)(position + 1), 0, 0, 0 }, wrong = { 0 };
+	uint64_t seq_and_nr;
 
-	for (uint32_t i = r->intake.taken ? 0 : 1; i < n; i++) {
-		struct tent_slot *s = &p->slots[i];
-
-		ring_host_copy_slot(&r->host, position + i, s);
-		wrong_seq |= s->seq ^ (position + i + 1);
-		dirty_head |= head_word(s) | s->nr;
-		names |= (uintptr_t)s->request.policy_name;
+	for (; to < end; to++, from++) {
+		tent_copy_in(to, from, sizeof(*to));
+		wrong |= *(const sniff_word *)to ^ expected;
+		expected += (sniff_word){ 1, 0, 0, 0 };
+		sniff_slot(sniff, to, false);
 	}
-	if (unlikely(wrong_seq))
-		return TENT_RULE_RING_SEQ;
-	if (unlikely(dirty_head))
-		return TENT_RULE_RING_FIRST;
-	if (unlikely(names))
-		copy_cells(p, r, n);
-	return 0;
+	memcpy(&seq_and_nr, &wrong, sizeof(seq_and_nr));
+	return seq_and_nr;
 }
 
-void intake_prepare(struct poller *p, struct ring_state *r, enum transfer_state state)
+/* The rule of the ring that a copied slot breaks, which is not the batch's first. */
+static uint16_t later_slot_rule(const struct tent_slot *s, uint32_t n, uint32_t position)
+{
+	uint64_t head = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (s[i].seq != position + i + 1)
+			return TENT_RULE_RING_SEQ;
+	for (uint32_t i = 0; i < n; i++)
+		head |= s[i].nr | s[i].op | s[i].flags | s[i].cq_head;
+	return head ? TENT_RULE_RING_FIRST : 0;
+}
+
+/* Copies the next n slots of the batch and tells the judge whether they are plain. 0, or
+ * the rule the ring ends with. The first slot of a batch has been copied already. */
+static inline uint16_t copy_slots(struct poller *p, struct ring_state *r, uint32_t n)
+{
+	const struct ring_host *h = &r->host;
+	const struct tent_slot *slots = (const struct tent_slot *)h->slots;
+	uint32_t position = h->consumed + r->intake.taken, copied = r->intake.taken ? 0 : 1;
+	struct sniff sniff;
+	uint64_t wrong = 0;
+	uint16_t rule;
+
+	sniff_begin(&sniff, r->intake.flags);
+	if (copied)
+		sniff_slot(&sniff, &p->slots[0], true);
+	for (uint32_t i = copied, row; i < n; i += row) { /* two rows where it wraps */
+		uint32_t at = (position + i) & h->slot_mask;
+
+		row = h->slot_mask + 1 - at;
+		row = row < n - i ? row : n - i;
+		wrong |= copy_row(&p->slots[i], &slots[at], row, position + i, &sniff);
+	}
+	p->judge.is_plain = sniff_is_plain(&sniff);
+	if (likely(p->judge.is_plain && !wrong))
+		return 0;
+	rule = later_slot_rule(&p->slots[copied], n - copied, position + copied);
+	if (!rule)
+		copy_cells(p, r, n);
+	return rule;
+}
+
+void intake_prepare(struct poller *p, struct ring_state *r)
 {
 	struct judge *j = &p->judge;
 
@@ -172,29 +198,51 @@ void intake_prepare(struct poller *p, struct ring_state *r, enum transfer_state 
 	j->handles = load_acquire(&r->space->handles); /* A7, pairs with R7 in segments.c */
 	j->now_ns = r->intake.now_ns;
 	j->slot_flags = r->intake.flags;
-	j->state = state;
 	j->first_index = r->intake.taken;
 	j->seen_ticks = r->intake.seen_ticks;
 	j->batch = r->intake.batch;
 }
 
-/* Records that a refused piece left half-filled. */
-static void reset(struct transfer **records, uint32_t n)
-{
-	for (uint32_t i = 0; i < n; i++)
-		records[i]->state = TRANSFER_FREE;
-}
-
 /* A piece of a long batch passed: its requests wait for the others' verdict. */
 static void park(struct ring_state *r, struct transfer **records, uint32_t n)
 {
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n; i++) {
+		records[i]->state = TRANSFER_PARKED;
 		queue_push(&r->intake.parked, records[i]);
+	}
+}
+
+/*
+ * Copies and judges the next n slots. Whole batches of one piece, the common case, pass
+ * with their records still on top of the free stack: admit_whole() takes them.
+ */
+static inline void take(struct poller *p, struct ring_state *r, uint32_t n)
+{
+	struct intake *in = &r->intake;
+	struct transfer **records = &r->free[r->nr_free - n];
+	struct refusal why;
+	uint16_t rule = copy_slots(p, r, n);
+
+	if (unlikely(rule)) {
+		ring_begin_end(r, rule);
+		return;
+	}
+	intake_prepare(p, r);
+	if (unlikely(!judge_batch(&p->judge, p->slots, p->cells, n, records, &why))) {
+		why.index += in->taken;
+		intake_refuse(r, &why);
+	}
+	in->taken += n;
+	if (likely(n == in->nr))
+		return;
+	if (!in->why.rule) {
+		r->nr_free -= n;
+		park(r, records, n);
+	}
 }
 
 /* The last piece was judged. */
-static void conclude(struct poller *p, struct ring_state *r, struct transfer **records,
-		     uint32_t n)
+static inline void conclude(struct poller *p, struct ring_state *r, uint32_t n)
 {
 	struct intake *in = &r->intake;
 
@@ -208,37 +256,8 @@ static void conclude(struct poller *p, struct ring_state *r, struct transfer **r
 	}
 	account(p, r);
 	finish(r);
-	sched_push(p, r, records, n);
-}
-
-static void take(struct poller *p, struct ring_state *r, uint32_t *left)
-{
-	struct intake *in = &r->intake;
-	uint32_t n = in->nr - in->taken < *left ? in->nr - in->taken : *left;
-	struct transfer **records = &r->free[r->nr_free - n];
-	struct refusal why;
-	uint16_t rule = copy_slots(p, r, n);
-
-	*left -= n;
-	if (unlikely(rule)) {
-		ring_begin_end(r, rule);
-		return;
-	}
-	intake_prepare(p, r, n == in->nr ? TRANSFER_QUEUED : TRANSFER_PARKED);
-	if (unlikely(!judge_batch(&p->judge, p->slots, p->cells, n, records, &why))) {
-		why.index += in->taken;
-		intake_refuse(r, &why);
-	}
-	in->taken += n;
-	if (unlikely(in->why.rule)) {
-		reset(records, n);
-	} else {
-		r->nr_free -= n;
-		if (unlikely(n < in->nr))
-			park(r, records, n);
-	}
-	if (likely(in->taken == in->nr))
-		conclude(p, r, records, n);
+	r->nr_free -= n;
+	sched_push(p, r, &r->free[r->nr_free], n, in->seen_ticks);
 }
 
 /* Admits parked requests of an accepted batch, or takes back those of a refused one. */
@@ -258,9 +277,7 @@ static void admit(struct poller *p, struct ring_state *r)
 {
 	uint32_t n = r->intake.op == TENT_OP_INDIRECT ? indirect_unpark(p, r) : unpark(p, r);
 
-	for (uint32_t i = 0; i < n; i++)
-		p->piece[i]->state = TRANSFER_QUEUED;
-	sched_push(p, r, p->piece, n);
+	sched_push(p, r, p->piece, n, r->intake.seen_ticks);
 	if (n < p->o.turn_slots)
 		r->intake.step = INTAKE_IDLE;
 }
@@ -378,22 +395,16 @@ static inline void begin(struct poller *p, struct ring_state *r, const struct te
 	in->step = INTAKE_TAKE;
 }
 
-/* The next batch, or the next piece of a long one; noinline so that it can be counted
- * by itself. False: there is none, or it has to wait for another turn. */
-__attribute__((noinline)) static bool intake_batch(struct poller *p, struct ring_state *r,
-						   uint32_t *left)
+/* A new batch is at the head: its first slot is copied and looked at. False: it has to
+ * wait for another turn. */
+static inline bool intake_begin(struct poller *p, struct ring_state *r, uint32_t left)
 {
 	struct tent_slot *s = &p->slots[0];
 	uint16_t rule;
-	uint32_t nr;
 
-	if (r->intake.step == INTAKE_TAKE) {
-		take(p, r, left);
-		return true;
-	}
-	if (!ring_host_peek(&r->host, &nr) || (nr > *left && nr <= p->o.turn_slots))
-		return false;
 	ring_host_copy_slot(&r->host, r->host.consumed, s);
+	if (unlikely(s->nr > left && s->nr <= p->o.turn_slots))
+		return false;
 	rule = first_slot_rule(&r->host, s);
 	if (unlikely(rule)) {
 		ring_begin_end(r, rule);
@@ -402,22 +413,32 @@ __attribute__((noinline)) static bool intake_batch(struct poller *p, struct ring
 	if (unlikely(s->op == TENT_OP_INDIRECT && indirect_must_wait(p, r, s)))
 		return false;
 	begin(p, r, s);
-	if (likely(s->op == TENT_OP_REQUEST)) {
-		if (s->flags & TENT_SLOT_F_ONE_COMPLETION)
-			batch_open(r);
-		take(p, r, left);
-		return true;
-	}
-	--*left;
-	if (s->op == TENT_OP_INDIRECT)
-		indirect_begin(p, r, s);
-	else
-		begin_bare(p, r, s);
+	if (unlikely(s->flags & TENT_SLOT_F_ONE_COMPLETION) && s->op == TENT_OP_REQUEST)
+		batch_open(r);
 	return true;
 }
 
-/* One step. False: nothing more can be done in this turn. */
-static bool step(struct poller *p, struct ring_state *r, uint32_t *left)
+/* Copies and judges the batch at the head, or the next piece of a long one: what intake
+ * and validation cost; noinline, so that it can be counted. How many slots it took; 0:
+ * the batch has to wait. */
+__attribute__((noinline)) static uint32_t intake_batch(struct poller *p, struct ring_state *r,
+						       uint32_t left)
+{
+	struct intake *in = &r->intake;
+	uint32_t n;
+
+	if (in->step == INTAKE_IDLE && !intake_begin(p, r, left))
+		return 0;
+	if (unlikely(in->op != TENT_OP_REQUEST || r->end_rule))
+		return 1;
+	n = in->nr - in->taken;
+	n = n < left ? n : left;
+	take(p, r, n);
+	return n;
+}
+
+/* The steps of a batch that are not its judgement, each a turn's work. */
+static void slow_step(struct poller *p, struct ring_state *r)
 {
 	switch (r->intake.step) {
 	case INTAKE_ADMIT:
@@ -427,29 +448,53 @@ static bool step(struct poller *p, struct ring_state *r, uint32_t *left)
 		if (release(p, r))
 			publish_refusal(p, r);
 		break;
-	case INTAKE_CANCEL:
-		cancel_step(p, r);
-		break;
-	case INTAKE_TAKE:
-		if (r->intake.op == TENT_OP_INDIRECT) {
-			indirect_take(p, r, left);
-			return true;
-		}
-		/* fall through */
 	default:
-		return intake_batch(p, r, left);
+		cancel_step(p, r);
 	}
-	*left = 0;	/* a turn does one of the slow things */
-	return true;
+}
+
+/* Something other than requests was judged to be well-formed. */
+static void begin_other(struct poller *p, struct ring_state *r)
+{
+	if (r->intake.op == TENT_OP_INDIRECT)
+		indirect_begin(p, r, &p->slots[0]);
+	else
+		begin_bare(p, r, &p->slots[0]);
+}
+
+/* One step. How much of left it used up; 0: nothing more can be done in this turn. */
+static inline uint32_t step(struct poller *p, struct ring_state *r, uint32_t left)
+{
+	struct intake *in = &r->intake;
+	bool begins = in->step == INTAKE_IDLE;
+	uint32_t n;
+
+	if (unlikely(in->step > INTAKE_TAKE)) {
+		slow_step(p, r);
+		return left;
+	}
+	if (unlikely(!begins && in->op == TENT_OP_INDIRECT))
+		return indirect_take(p, r, left);
+	n = intake_batch(p, r, left);
+	if (unlikely(r->end_rule || !n))
+		return n;
+	if (unlikely(in->op != TENT_OP_REQUEST))
+		begin_other(p, r);
+	else if (likely(in->taken == in->nr))
+		conclude(p, r, n);
+	return n;
 }
 
 bool intake_ring(struct poller *p, struct ring_state *r)
 {
-	uint32_t left = p->o.turn_slots;
+	uint32_t left = p->o.turn_slots, n;
 	bool any = false;
 
-	while (left && !r->end_rule && step(p, r, &left))
-		any = true;
+	do {
+		n = step(p, r, left);
+		left -= n;
+		any |= n > 0;
+	} while (n && left && !r->end_rule && intake_waits(r));
 	return any;
 }
 

@@ -28,7 +28,7 @@ bool intake_ring(struct poller *p, struct ring_state *r);
 bool intake_abandon(struct poller *p, struct ring_state *r);
 
 /* Sets p->judge up for the next piece of the batch at the head. */
-void intake_prepare(struct poller *p, struct ring_state *r, enum transfer_state state);
+void intake_prepare(struct poller *p, struct ring_state *r);
 
 /* The verdict on the batch at the head, for indirect.c too. A refusal ends it with one
  * completion once its records are back; an acceptance admits it. */

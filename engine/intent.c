@@ -2,11 +2,11 @@
 /*
  * intent.c - judges requests on private copies of their slots.
  *
- * Each check exists once, as a function that returns the fault it finds. An entry
- * takes the short way, one combined test, when every optional field has its plain
- * value; otherwise it takes the checks. As soon as anything is wrong anywhere,
- * judge_in_order() goes over the same copies again in the order of checks, and what
- * it finds first is the answer.
+ * Each check exists once, as a function that returns the fault it finds. A batch whose
+ * slots are all plain (sniff_slot() knows) takes the short way: its fields need no
+ * checks, and where hints know both ends, no search either. As soon as anything is
+ * wrong anywhere, judge_in_order() goes over the same copies again in the order of
+ * checks, and what it finds first is the answer.
  */
 #include <string.h>
 
@@ -15,6 +15,8 @@
 #include "engine/plan.h"
 
 #define TAIL_BEGINS TENT_REQUEST_V1_SIZE
+#define HINT_BITS 7
+_Static_assert(REGION_HINTS == 1 << HINT_BITS, "a hint's number has HINT_BITS");
 #define FIELD_END(field)							\
 	(offsetof(struct tent_request_v1, field) +				\
 	 sizeof(((struct tent_request_v1 *)0)->field))
@@ -39,22 +41,23 @@ struct wanted {
 /* One side's way into its region table. */
 struct lookup {
 	const struct region_table *table;
-	uint64_t origin;	/* base of the first region */
-	uint32_t shift;		/* distance >> shift is a guess's number */
-	uint16_t *guesses;
+	struct region_hint *hints;
 };
 
-/* A batch on its way through the judge. */
+/* A batch on its way through the judge. The loop over plain entries keeps one whose
+ * address nobody takes, so that it lives in registers. */
 struct bench {
 	const struct judge *j;
+	uint64_t seen_ticks;
+	struct batch_state *batch;
 	struct lookup source, target;
-	uint64_t target_id;	/* whose table target has; NO_TARGET: none yet */
+	int shift;		/* address >> shift names a hint by its offset in bytes */
+	uint64_t target_id;	/* whose table target has */
 	uint32_t priorities;	/* how many numbers a priority may have */
-	uint32_t effective;	/* four bytes: number -> enum tent_priority */
-	uint32_t level_mask;
 	bool foreign;		/* the target is somebody else's segment */
+	uint16_t effective[4];	/* what a priority's number stands for: EFFECTIVE() */
+	struct planner planner;
 };
-#define NO_TARGET UINT64_MAX
 
 /* Slots hold pointers of any width in 8 bytes, the high half included. */
 static inline uint64_t word_at(const void *p)
@@ -210,73 +213,79 @@ static struct fault fields_fault(const struct bench *b, const struct tent_slot *
 	return NO_FAULT;
 }
 
-/*
- * The short way: every field that layout_fault() and fields_fault() look at has a
- * value that passes and needs nothing done. One test over the OR of what must be
- * zero; the ranges are apart because their neighbours in a word are signed.
- */
-static inline bool is_plain(const struct bench *b, const struct tent_slot *s)
-{
-	const struct tent_request_v1 *r = &s->request;
-	uint64_t dirt = word_at(&r->struct_size) ^
-			(TENT_REQUEST_V1_SIZE | (uint64_t)TENT_REQUEST_SCHEMA_V1 << 32);
-
-	dirt |= word_at(&r->opcode) & ~(uint64_t)TENT_OPCODE_WRITE; /* and resv0 */
-	dirt |= r->deadline_ns | word_at(&r->policy_name);
-	dirt |= word_at(&r->transport_hint);	/* and reserved0 */
-	dirt |= r->flags | s->resv1 | s->resv0 | s->tail_offset;
-	return !dirt && (uint32_t)r->intent_type < TENT_INTENT_STAGING_INTERNAL &&
-	       (uint32_t)r->requested_priority < b->priorities &&
-	       s->entry_stride - 1 >= TENT_REQUEST_V1_SIZE - 1; /* 0, or at least the size */
-}
-
 /* ---- addresses --------------------------------------------------------- */
 
-static void lookup_init(struct lookup *l, const struct region_table *t, uint16_t *guesses)
+#define HINT_BYTES (sizeof(struct region_hint) * REGION_HINTS)
+_Static_assert((HINT_BYTES & (HINT_BYTES - 1)) == 0 && sizeof(struct region_hint) == 32,
+	       "hint_of() masks");
+
+/* Spreads the hints over the table's span. */
+static inline int hint_shift(const struct region_table *t)
 {
 	uint64_t span = t->nr ? t->entries[t->nr - 1].base - t->entries[0].base : 0;
-	uint32_t bits = span ? 64 - (uint32_t)__builtin_clzll(span) : 0;
 
-	l->table = t;
-	l->origin = t->nr ? t->entries[0].base : 0;
-	l->shift = bits > 8 ? bits - 8 : 0;
-	l->guesses = guesses;
+	return __builtin_clzll(HINT_BYTES) - __builtin_clzll(span | HINT_BYTES);
 }
-_Static_assert(REGION_GUESSES == 1 << 8, "a guess's number has 8 bits");
 
-static __attribute__((noinline)) struct region *
-lookup_search(const struct lookup *l, uint64_t addr, uint64_t end, uint16_t *guess)
+static inline __attribute__((always_inline)) struct region_hint *
+hint_of(const struct lookup *l, uint64_t addr, int shift)
 {
-	uint32_t at;
-	struct region *found = region_find_at(l->table, addr, end - addr, &at);
+	uint64_t at = (addr >> shift) & (HINT_BYTES - sizeof(struct region_hint));
 
-	*guess = (uint16_t)at;
+	return (struct region_hint *)((uint8_t *)l->hints + at);
+}
+
+/* Does the hint know the range [addr, addr + last]? None knows an empty range, which
+ * may lie between two windows: its last is UINT64_MAX. */
+static inline __attribute__((always_inline)) bool
+hint_holds(const struct region_hint *hint, const struct lookup *l, uint64_t addr,
+	   uint64_t last)
+{
+	return likely(hint->table == l->table) && likely(last < hint->size) &&
+	       likely(addr - hint->base < hint->size - last);
+}
+
+/* The window of entry at: as much of it as one can be sure of without the others. */
+static void hint_set(struct region_hint *hint, const struct region_table *t, uint32_t at)
+{
+	const struct region_entry *e = &t->entries[at];
+	uint64_t end = at + 1 < t->nr && e[1].base < e->end ? e[1].base : e->end;
+
+	*hint = (struct region_hint){ t, e->region, e->base, end - e->base };
+}
+
+/* The region of a range that does not wrap, or NULL. Leaves a hint when the region is
+ * mapped and may be read and written (open: whatever its permission). */
+static struct region *lookup_find(const struct bench *b, const struct lookup *l,
+				  uint64_t addr, uint64_t length, bool open)
+{
+	struct region_hint *hint = l->hints ? hint_of(l, addr, b->shift) : NULL;
+	struct region *found, *holder;
+	uint32_t at;
+
+	if (hint && hint_holds(hint, l, addr, length - 1))
+		return hint->region;
+	found = region_find_at(l->table, addr, length, &at);
+	if (!found || !hint)
+		return found;
+	holder = l->table->entries[at].region;
+	if (holder->addr && (open || holder->permission == TENT_PERM_GLOBAL_READ_WRITE))
+		hint_set(hint, l->table, at);
 	return found;
 }
 
-/* What region_find() finds. The guessed entry is its answer when addr lies between
- * the entry's base and the next one's, and the entry reaches end. */
-static inline struct region *lookup_find(const struct lookup *l, uint64_t addr, uint64_t end)
-{
-	uint16_t *guess = &l->guesses[(uint8_t)((addr - l->origin) >> l->shift)];
-	const struct region_entry *e = &l->table->entries[*guess];
-	uint32_t next = *guess + 1u;
-
-	if (likely(next < l->table->nr) ? addr < e[1].base : next == l->table->nr)
-		if (likely(addr >= e->base && end <= e->end))
-			return e->region;
-	return lookup_search(l, addr, end, guess);
-}
-
 /* False: no open segment has this handle. */
-static __attribute__((noinline)) bool bench_target(struct bench *b, uint64_t id)
+static inline __attribute__((always_inline)) bool bench_target(struct bench *b, uint64_t id)
 {
 	const struct handle_table *h = b->j->handles;
 	const struct segment *segment = id < h->nr ? h->segments[id] : NULL;
+	int shift;
 
 	if (!segment)
 		return false;
-	lookup_init(&b->target, segment_table(segment), b->target.guesses);
+	b->target.table = segment_table(segment);
+	shift = hint_shift(b->target.table);
+	b->shift = b->shift > shift ? b->shift : shift;
 	b->target_id = id;
 	b->foreign = segment != h->segments[0];
 	return true;
@@ -288,26 +297,25 @@ static bool is_permitted(const struct region *r, int32_t opcode)
 	       (r->permission == TENT_PERM_GLOBAL_READ_ONLY && opcode == TENT_OPCODE_READ);
 }
 
-static inline struct fault address_fault(struct bench *b, const struct tent_slot *s,
-					 struct transfer *t)
+static struct fault address_fault(struct bench *b, const struct tent_slot *s,
+				  struct transfer *t)
 {
 	const struct tent_request_v1 *r = &s->request;
-	uint64_t source = word_at(&r->source), target = r->target_offset;
-	uint64_t source_end, target_end;
+	uint64_t source = word_at(&r->source), target = r->target_offset, length = r->length;
 
-	if (unlikely(r->target_id != b->target_id) && !bench_target(b, r->target_id))
+	if (r->target_id != b->target_id && !bench_target(b, r->target_id))
 		return FAULT(SEGMENT, r->target_id);
-	if (unlikely(__builtin_add_overflow(source, r->length, &source_end)))
+	if (source + length < source)
 		return FAULT(SOURCE_RANGE, source);
-	t->local = lookup_find(&b->source, source, source_end);
-	if (unlikely(!t->local))
+	t->local = lookup_find(b, &b->source, source, length, true);
+	if (!t->local)
 		return FAULT(SOURCE_UNREGISTERED, source);
-	if (unlikely(__builtin_add_overflow(target, r->length, &target_end)))
+	if (target + length < target)
 		return FAULT(TARGET_RANGE, target);
-	t->remote = lookup_find(&b->target, target, target_end);
-	if (unlikely(!t->remote))
+	t->remote = lookup_find(b, &b->target, target, length, !b->foreign);
+	if (!t->remote)
 		return FAULT(TARGET_UNREGISTERED, target);
-	if (b->foreign && unlikely(!is_permitted(t->remote, r->opcode)))
+	if (b->foreign && !is_permitted(t->remote, r->opcode))
 		return FAULT(TARGET_PERMISSION, target);
 	return NO_FAULT;
 }
@@ -325,7 +333,7 @@ static inline struct fault policy_fault(const struct bench *b, const struct want
 			return FAULT(POLICY_UNKNOWN, w->policy_length);
 		t->flags |= TENT_CQE_F_POLICY_DOWNGRADED;
 	}
-	rule = plan_transfer(b->j->queues, b->j->nr_queues, w->hint, t);
+	rule = plan_transfer(&b->planner, w->hint, t);
 	return (struct fault){ rule, w->hint };
 }
 
@@ -338,50 +346,85 @@ static bool is_soft(uint16_t rule)
 
 /* ---- the judge --------------------------------------------------------- */
 
-static void bench_init(struct bench *b, const struct judge *j, struct region_guesses *g)
-{
-	bool legacy = j->slot_flags & TENT_SLOT_F_LEGACY;
-	uint32_t fallback = j->space->default_priority;
+/* A priority and the level it is scheduled in, as they lie in struct transfer. */
+#define EFFECTIVE(priority) ((uint64_t)((priority) | ((priority) - 1) << 8))
 
-	b->j = j;
+static inline __attribute__((always_inline)) void
+bench_init(struct bench *b, const struct judge *j)
+{
+	uint64_t map = EFFECTIVE(j->space->default_priority) | /* UNSPEC */
+		       EFFECTIVE(TENT_PRIORITY_HIGH) << 16 |
+		       EFFECTIVE(TENT_PRIORITY_MEDIUM) << 32 |
+		       EFFECTIVE(TENT_PRIORITY_LOW) << 48;
+	bool legacy = j->slot_flags & TENT_SLOT_F_LEGACY;
+
+	if (j->one_level)
+		map &= 0x00ff00ff00ff00ffull;
+	map >>= legacy ? 16 : 0;
+	memcpy(b->effective, &map, sizeof(map));
 	b->priorities = legacy ? 3 : 4;
-	b->effective = TENT_PRIORITY_HIGH | TENT_PRIORITY_MEDIUM << 8 | TENT_PRIORITY_LOW << 16;
-	if (!legacy)
-		b->effective = b->effective << 8 | fallback;
-	b->level_mask = j->one_level ? 0 : 3;
-	lookup_init(&b->source, segment_table(j->handles->segments[0]), g->source);
-	b->target.guesses = g->target;
-	b->target_id = NO_TARGET;
+	b->j = j;
+	b->seen_ticks = j->seen_ticks;
+	b->batch = j->batch;
+	b->source.hints = j->hints ? j->hints->source : NULL;
+	b->target.hints = j->hints ? j->hints->target : NULL;
+	b->source.table = segment_table(j->handles->segments[0]);
+	b->shift = hint_shift(b->source.table);
+	/* Its own segment to begin with: a mark for "none yet" would be a number that a
+	 * client may name, and would then find whatever table was there before. */
+	b->target.table = b->source.table;
+	b->target_id = 0;
+	b->foreign = false;
+	planner_init(&b->planner, j->queues, j->nr_queues);
 }
 
-static inline void fill(const struct bench *b, const struct tent_slot *s,
-			const struct wanted *w, uint32_t index, struct transfer *t)
+/* opcode, intent, priority, level in one store. */
+static inline void put_kind(struct transfer *t, uint32_t opcode, uint32_t intent,
+			    uint32_t effective)
+{
+	uint32_t word = opcode | intent << 8 | effective << 16;
+
+	memcpy(&t->opcode, &word, sizeof(word));
+}
+_Static_assert(offsetof(struct transfer, intent) == offsetof(struct transfer, opcode) + 1 &&
+	       offsetof(struct transfer, priority) == offsetof(struct transfer, opcode) + 2 &&
+	       offsetof(struct transfer, level) == offsetof(struct transfer, opcode) + 3,
+	       "put_kind() writes these four");
+
+/* flags, status, transport: the same. */
+static inline void put_end(struct transfer *t, uint16_t flags, uint8_t transport)
+{
+	uint32_t word = flags | TENT_STATUS_WAITING << 16 | (uint32_t)transport << 24;
+
+	memcpy(&t->flags, &word, sizeof(word));
+}
+_Static_assert(offsetof(struct transfer, status) == offsetof(struct transfer, flags) + 2 &&
+	       offsetof(struct transfer, transport) == offsetof(struct transfer, flags) + 3,
+	       "put_end() writes these three");
+
+/* All of a transfer but its ends and its queue. */
+static inline __attribute__((always_inline)) void
+fill(const struct bench *b, const struct tent_slot *s, const struct wanted *w,
+     uint32_t index, struct transfer *t)
 {
 	const struct tent_request_v1 *r = &s->request;
-	uint8_t priority = (uint8_t)(b->effective >> (8 * (uint32_t)w->priority));
 
 	t->local_addr = word_at(&r->source);
 	t->remote_addr = r->target_offset;
 	t->length = r->length;
+	t->deadline_ns = w->deadline_ns;
+	put_kind(t, (uint32_t)r->opcode, (uint32_t)w->intent, b->effective[w->priority]);
+	put_end(t, w->downgrades, b->planner.transport); /* if planner.mapped moves it */
+	t->user_data = s->user_data;
 	t->done = 0;
-	t->error = 0;
-	t->rule = 0;
-	t->flags = w->downgrades;
-	t->status = TENT_STATUS_WAITING;
-	t->transport = 0;
+	t->error = TENT_OK;
+	t->index = index;
+	t->seen_ticks = b->seen_ticks;
+	t->posted_ticks = 0;
+	t->rule = TENT_RULE_NONE;
 	t->rail = 0;
 	t->attempts = 0;
-	t->opcode = (uint8_t)r->opcode;
-	t->intent = (uint8_t)w->intent;
-	t->priority = priority;
-	t->level = (uint8_t)((priority - 1u) & b->level_mask);
-	t->user_data = s->user_data;
-	t->deadline_ns = w->deadline_ns;
-	t->seen_ticks = b->j->seen_ticks;
-	t->queued_ticks = b->j->seen_ticks;
-	t->index = b->j->first_index + index;
-	t->batch = b->j->batch;
-	t->state = b->j->state;
+	t->batch = b->batch;
 }
 
 /* What backends may never see: it has no regions and no queue. */
@@ -396,46 +439,94 @@ static __attribute__((noinline)) bool soften(const struct bench *b, struct trans
 	return true;
 }
 
-/* False: the batch is refused, for this entry's fault or for one that comes first. */
-static inline bool judge_one(struct bench *b, const struct tent_slot *s, const char *cell,
-			     uint32_t index, struct transfer *t)
+/* The long way. False: the batch is refused, for this entry's fault or for one that
+ * comes first. */
+static __attribute__((noinline)) bool judge_general(struct bench *b, const struct tent_slot *s,
+						    const char *cell, uint32_t index,
+						    struct transfer *t)
 {
 	struct wanted w;
 	struct fault f;
 
-	if (likely(is_plain(b, s)))
-		w = (struct wanted){ .intent = s->request.intent_type,
-				     .priority = s->request.requested_priority };
-	else if (layout_fault(b, s).rule || fields_fault(b, s, cell, &w).rule)
+	if (layout_fault(b, s).rule || fields_fault(b, s, cell, &w).rule)
 		return false;
 	fill(b, s, &w, index, t);
 	f = address_fault(b, s, t);
-	if (likely(!f.rule))
+	if (!f.rule)
 		f = policy_fault(b, &w, t);
-	if (unlikely(f.rule))
+	if (f.rule)
 		return soften(b, t, f.rule);
-	if (unlikely(!t->length))
+	if (!t->length)
 		transfer_end(t, TENT_STATUS_COMPLETED, 0, 0);
 	return true;
+}
+
+/* The short way. False: a hint is missing; the long way finds out more, and leaves
+ * hints for the next time. */
+static inline __attribute__((always_inline)) bool
+judge_plain(struct bench *b, const struct tent_slot *s, uint32_t index, struct transfer *t)
+{
+	const struct tent_request_v1 *r = &s->request;
+	const struct wanted w = {
+		.intent = r->intent_type, .priority = r->requested_priority,
+	};
+	uint64_t source = word_at(&r->source), target = r->target_offset, last = r->length - 1;
+	const struct region_hint *local, *remote;
+
+	if (unlikely(r->target_id != b->target_id) && !bench_target(b, r->target_id))
+		return false;
+	local = hint_of(&b->source, source, b->shift);
+	if (!hint_holds(local, &b->source, source, last))
+		return false;
+	remote = hint_of(&b->target, target, b->shift);
+	if (!hint_holds(remote, &b->target, target, last))
+		return false;
+	fill(b, s, &w, index, t);
+	t->local = local->region;
+	t->remote = remote->region;
+	t->queue = b->planner.mapped;	/* and transport, see fill() */
+	return true;
+}
+
+/* As many entries as go the short way, from the first on. */
+static inline __attribute__((always_inline)) uint32_t
+judge_run(struct bench *b, const struct tent_slot *s, uint32_t count, uint32_t index,
+	  struct transfer **transfers)
+{
+	const struct tent_slot *first = s, *end = s + count;
+
+	for (; s < end; s++, transfers++, index++)
+		if (unlikely(!judge_plain(b, s, index, *transfers)))
+			break;
+	return (uint32_t)(s - first);
 }
 
 bool judge_batch(const struct judge *j, const struct tent_slot *slots,
 		 const char (*cells)[TENT_CELL_SIZE], uint32_t count,
 		 struct transfer **transfers, struct refusal *why)
 {
-	struct region_guesses none;
-	struct bench b;
+	struct bench plain, general;
+	bool any_general = false, is_plain;
 
-	if (unlikely(!j->guesses))
-		none = (struct region_guesses){ 0 };
-	bench_init(&b, j, j->guesses ? j->guesses : &none);
-	for (uint32_t i = 0; i < count; i++)
-		if (unlikely(!judge_one(&b, &slots[i], cells[i], i, transfers[i]))) {
-			/* What one pass refuses the other must never let through. */
-			if (judge_in_order(j, slots, cells, count, why))
-				*why = (struct refusal){ TENT_RULE_SYSTEM, i, 0 };
-			return false;
-		}
+	bench_init(&plain, j);
+	is_plain = j->is_plain && j->hints && plain.planner.mapped;
+	for (uint32_t i = 0; i < count; i++) {
+		if (likely(is_plain))
+			i += judge_run(&plain, &slots[i], count - i, j->first_index + i,
+				       &transfers[i]);
+		if (i == count)
+			break;
+		if (!any_general)
+			bench_init(&general, j);
+		any_general = true;
+		if (judge_general(&general, &slots[i], cells[i], j->first_index + i,
+				  transfers[i]))
+			continue;
+		/* What one pass refuses the other must never let through. */
+		if (judge_in_order(j, slots, cells, count, why))
+			*why = (struct refusal){ TENT_RULE_SYSTEM, i, 0 };
+		return false;
+	}
 	why->rule = 0;
 	return true;
 }
@@ -466,10 +557,9 @@ bool judge_in_order(const struct judge *j, const struct tent_slot *slots,
 		    const char (*cells)[TENT_CELL_SIZE], uint32_t count,
 		    struct refusal *why)
 {
-	struct region_guesses none = { 0 };
 	struct bench b;
 
-	bench_init(&b, j, &none);
+	bench_init(&b, j);
 	for (int stage = STAGE_LAYOUT; stage < STAGES; stage++)
 		for (uint32_t i = 0; i < count; i++) {
 			struct fault f = stage_fault(&b, stage, &slots[i], cells[i]);

@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <tent/ring.h>
 
 #include "engine/backend.h"
@@ -20,14 +21,21 @@
 #define DEADLINE_HORIZON_NS (365ull * 24 * 3600 * 1000000000)
 
 /*
- * Where in a region table an address of the same neighbourhood was found last. A
- * guess is checked against the table in use before it counts, so a stale one costs
- * time and nothing else, and one array may serve any number of tables.
+ * Where requests went lately. A range in a hint's window lies in the hint's region, as
+ * region_find() in that table would say; the region is mapped here and the requests
+ * that the hint serves may read and write it. Tables are immutable and each has its own
+ * address until it is freed, and none is freed before every poller had a
+ * POLLER_DROP_REGION: whoever keeps hints empties them then.
  */
-#define REGION_GUESSES 256
-struct region_guesses {
-	uint16_t source[REGION_GUESSES];
-	uint16_t target[REGION_GUESSES];
+#define REGION_HINTS 128
+struct region_hint {
+	const struct region_table *table;
+	struct region *region;
+	uint64_t base, size;	/* the window: no other region begins in it */
+};
+struct region_hints {
+	struct region_hint source[REGION_HINTS];
+	struct region_hint target[REGION_HINTS];
 };
 
 struct judge {
@@ -39,12 +47,75 @@ struct judge {
 	uint16_t slot_flags;	/* of the batch */
 	/* the rest may be zero when nothing will run, as for explain */
 	bool one_level;		/* every priority goes into level 0 */
-	uint8_t state;		/* enum transfer_state that transfers come out in */
 	uint32_t first_index;	/* of slots[0] in its batch */
 	uint64_t seen_ticks;
 	struct batch_state *batch;
-	struct region_guesses *guesses;
+	struct region_hints *hints;
+	bool is_plain;		/* sniff_slot() found nothing in any of the slots */
 };
+
+/*
+ * What can be told of slots while their copies pass through registers. A slot is plain
+ * when all that the layout and field checks look at has a value that passes and needs
+ * nothing done: a batch of plain slots takes the short way through the judge. Words are
+ * gathered per slot and looked at per batch; a word holds four fields of 32 bits.
+ */
+typedef int32_t sniff_word __attribute__((vector_size(16), may_alias));
+struct sniff {
+	sniff_word zero;	/* must be zero: op..cq_head, resv1; policy, hint, reserved0 */
+	sniff_word size;	/* struct_size ^ 88, schema ^ 1, opcode, resv0 */
+	sniff_word kind;	/* intent, priority, deadline */
+	sniff_word above;	/* ... beyond what is allowed */
+	sniff_word tail_or, tail_and; /* flags, tail_offset, entry_stride */
+	sniff_word highest;	/* what is allowed in kind */
+};
+
+static inline void sniff_begin(struct sniff *f, uint16_t slot_flags)
+{
+	int32_t lowest = slot_flags & TENT_SLOT_F_LEGACY ? 2 : TENT_PRIORITY_LOW;
+
+	*f = (struct sniff){
+		.tail_and = { -1, -1, -1, -1 },
+		.highest = { TENT_INTENT_STAGING_INTERNAL - 1, lowest, INT32_MAX, INT32_MAX },
+	};
+}
+
+/* s: the private copy; is_first: op, flags and cq_head mean something in it. */
+static inline __attribute__((always_inline)) void
+sniff_slot(struct sniff *f, const struct tent_slot *s, bool is_first)
+{
+	static const sniff_word plain_size = {
+		TENT_REQUEST_V1_SIZE, TENT_REQUEST_SCHEMA_V1, 0, 0 };
+	static const sniff_word resv = { 0xff00, 0, -1, -1 };
+	const sniff_word *word = (const sniff_word *)s;
+
+	if (is_first)
+		f->zero |= word[1] & resv;
+	else
+		f->zero |= word[1];
+	f->zero |= word[6];
+	f->size |= word[2] ^ plain_size;
+	f->kind |= word[5];
+	f->above |= word[5] > f->highest;
+	f->tail_or |= word[7];
+	f->tail_and &= word[7];
+}
+TENT_ASSERT_FIELD(struct tent_slot, request, 32, 88);
+
+/* Strides that are not all the same are not plain: one could hide behind another. */
+static inline bool sniff_is_plain(const struct sniff *f)
+{
+	static const sniff_word not_opcode = { -1, -1, ~TENT_OPCODE_WRITE, -1 };
+	static const sniff_word not_kind = { ~7, ~3, -1, -1 };
+	static const sniff_word not_stride = { -1, -1, -1, 0 };
+	sniff_word dirt = f->zero | (f->size & not_opcode) | (f->kind & not_kind) | f->above |
+			  (f->tail_or & not_stride) | (f->tail_or ^ f->tail_and);
+	uint32_t stride = (uint32_t)f->tail_or[3];
+	uint64_t half[2];
+
+	memcpy(half, &dirt, sizeof(half));
+	return !(half[0] | half[1]) && (!stride || stride >= TENT_REQUEST_V1_SIZE);
+}
 
 /* Why a batch was refused. */
 struct refusal {
@@ -55,7 +126,7 @@ struct refusal {
 
 /*
  * Judges slots[0..count) and normalises each into transfers[i]: effective intent,
- * priority, downgrade flags, regions, queue. cells: count x 64 bytes, only read
+ * priority, downgrade flags, regions, queue; all but state and queued_ticks. cells: count x 64 bytes, only read
  * where a slot has a policy name. False: *why is set and transfers are garbage.
  *
  * With TENT_SLOT_F_LEGACY an address or policy failure does not refuse the batch:

@@ -180,10 +180,11 @@ static void list_remove(struct transfer **list, struct transfer *t)
 		t->next->backend_data = before;
 }
 
-static enum post_result finish(struct transfer *t)
+/* error and rule are 0 already. */
+static inline enum post_result finish(struct transfer *t)
 {
 	t->done = t->length;
-	transfer_end(t, TENT_STATUS_COMPLETED, 0, 0);
+	t->status = TENT_STATUS_COMPLETED;
 	return POST_DONE;
 }
 
@@ -274,6 +275,7 @@ const struct backend null_backend = {
 	.queue_open = null_queue_open,
 	.queue_close = null_queue_close,
 	.reaches = null_reaches,
+	.reaches_mapped = true,
 	.post = null_post,
 	.poll = null_poll,
 	.cancel = null_cancel,

@@ -2,13 +2,12 @@
 /* plan.c - the one planner; intake and explain both come here through the judge. */
 #include "engine/plan.h"
 
-uint16_t plan_transfer(struct backend_queue *const *queues, uint32_t nr_queues,
-		       int32_t hint, struct transfer *t)
+uint16_t plan_search(const struct planner *p, int32_t hint, struct transfer *t)
 {
 	bool built = false;
 
-	for (uint32_t i = 0; i < nr_queues; i++) {
-		struct backend_queue *q = queues[i];
+	for (uint32_t i = 0; i < p->nr_queues; i++) {
+		struct backend_queue *q = p->queues[i];
 
 		if (hint != TENT_TRANSPORT_UNSPEC && hint != q->ops->transport)
 			continue;

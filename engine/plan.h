@@ -7,13 +7,45 @@
 #define TENT_ENGINE_PLAN_H
 
 #include "engine/backend.h"
+#include "engine/hot.h"
+
+struct planner {
+	struct backend_queue *const *queues;
+	uint32_t nr_queues;
+	uint8_t transport;		/* of mapped */
+	struct backend_queue *mapped;	/* the first, if it reaches all mapped memory */
+};
+
+static inline void planner_init(struct planner *p, struct backend_queue *const *queues,
+				uint32_t nr_queues)
+{
+	const struct backend *first = nr_queues ? queues[0]->ops : NULL;
+	bool mapped = first && first->reaches_mapped;
+
+	p->queues = queues;
+	p->nr_queues = nr_queues;
+	p->mapped = mapped ? queues[0] : NULL;
+	p->transport = mapped ? first->transport : TENT_TRANSPORT_UNSPEC;
+}
+
+/* plan_transfer() where the answer is not known beforehand. */
+uint16_t plan_search(const struct planner *p, int32_t hint, struct transfer *t);
 
 /*
  * Chooses t->queue: the first queue whose backend reaches both ends; a hint narrows
  * the choice to one transport and never widens it. 0, or the enum tent_rule that
  * stands in the way.
  */
-uint16_t plan_transfer(struct backend_queue *const *queues, uint32_t nr_queues,
-		       int32_t hint, struct transfer *t);
+static inline uint16_t plan_transfer(const struct planner *p, int32_t hint,
+				     struct transfer *t)
+{
+	if (likely(hint == TENT_TRANSPORT_UNSPEC && p->mapped) &&
+	    likely(t->local->addr && t->remote->addr)) {
+		t->queue = p->mapped;
+		t->transport = p->transport;
+		return 0;
+	}
+	return plan_search(p, hint, t);
+}
 
 #endif /* TENT_ENGINE_PLAN_H */

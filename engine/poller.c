@@ -193,9 +193,10 @@ int poller_create(struct poller **out, const struct poller_options *o,
 			      .epoll_fd = -1 };
 	p->o.turn_slots = o->turn_slots ? o->turn_slots : 1;
 	p->o.turn_bytes = o->turn_bytes > SCHED_POST_BYTES ? o->turn_bytes : SCHED_POST_BYTES;
-	p->quantum = p->o.turn_bytes / 4 > 4096 ? p->o.turn_bytes / 4 : 4096;
+	p->quantum = p->o.turn_bytes / 4 < 4096 ? 4096 :
+		     p->o.turn_bytes / 4 > SCHED_QUANTUM ? SCHED_QUANTUM : p->o.turn_bytes / 4;
 	p->judge = (struct judge){ .queues = queues, .nr_queues = nr_queues,
-				   .one_level = o->no_priorities, .guesses = &p->guesses };
+				   .one_level = o->no_priorities, .hints = &p->hints };
 	tick_clock_calibrate(&p->clock);
 	p->synced = ticks_now();
 	set_times(p);

@@ -4,6 +4,8 @@
  * turn does a bounded piece of each, so that closing a full ring or dropping a region
  * is not felt by the rings beside it.
  */
+#include <string.h>
+
 #include "engine/complete.h"
 #include "engine/indirect.h"
 #include "engine/intake.h"
@@ -158,6 +160,7 @@ static bool drop_region(struct poller *p, struct poller_command *c)
 	if (!c->begun) {
 		c->begun = true;
 		begin_pass(p, c);
+		memset(&p->hints, 0, sizeof(p->hints));
 		for (struct ring_state *r = p->rings; r; r = r->next)
 			indirect_drop(r, c->region);
 	}

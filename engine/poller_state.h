@@ -30,7 +30,7 @@ struct poller {
 	struct tent_slot *slots;	/* turn_slots private copies */
 	char (*cells)[TENT_CELL_SIZE];
 	struct transfer **piece;	/* records for a piece of an INDIRECT */
-	struct region_guesses guesses;
+	struct region_hints hints;
 	/* settings */
 	struct poller_options o;
 	struct backend_queue **queues;

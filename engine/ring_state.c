@@ -12,14 +12,9 @@
  * on top of the stack: a ring that never has many in flight uses few lines. */
 static int make_records(struct ring_state *r)
 {
-	void *memory;
-
-	r->records_size = (size_t)r->nr_records * sizeof(struct transfer);
-	memory = mmap(NULL, r->records_size, PROT_READ | PROT_WRITE,
-		      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (memory == MAP_FAILED)
+	r->records = pages_alloc((size_t)r->nr_records * sizeof(struct transfer), &r->pages);
+	if (!r->records)
 		return -ENOMEM;
-	r->records = memory;
 	r->free = malloc(r->nr_records * sizeof(struct transfer *));
 	if (!r->free)
 		return -ENOMEM;
@@ -75,7 +70,7 @@ void ring_state_destroy(struct ring_state *r)
 	if (r->indirect.transfers)
 		munmap(r->indirect.transfers, r->indirect.mapped);
 	if (r->records)
-		munmap(r->records, r->records_size);
+		pages_free(r->records, &r->pages);
 	free(r->batches);
 	free(r->free);
 	ring_host_destroy(&r->host);

@@ -14,6 +14,7 @@
 #include "engine/backend.h"
 #include "engine/hot.h"
 #include "engine/intent.h"
+#include "engine/pages.h"
 #include "engine/poller.h"
 
 #define LEVELS 3
@@ -117,7 +118,7 @@ struct ring_state {
 	struct batch_state *batches;
 	struct batch_state *free_batches;
 	uint32_t nr_records;
-	size_t records_size;		/* bytes mapped */
+	struct pages_info pages;	/* of records */
 };
 
 /* The i-th record, those of an INDIRECT after the ring's own; NULL past the last. */

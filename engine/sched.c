@@ -9,7 +9,6 @@
 #include "engine/complete.h"
 #include "engine/sched.h"
 
-#define VISIT_MAX 64u		/* transfers of a visit */
 #define TICK_ENTRIES 256u	/* queued entries a tick looks at */
 #define TICK_RECORDS 64u	/* records of a ring a tick looks at for posted ones */
 
@@ -17,8 +16,6 @@
 
 static void level_link(struct sched_level *l, struct ring_state *r, uint32_t level)
 {
-	if (r->levels[level].linked)
-		return;
 	r->levels[level].linked = true;
 	r->levels[level].next = NULL;
 	if (l->first)
@@ -39,27 +36,44 @@ static void level_rotate(struct sched_level *l, uint32_t level)
 		level_link(l, r, level);
 }
 
-void sched_push(struct poller *p, struct ring_state *r, struct transfer *const *list,
-		uint32_t n)
+/* Appends those of list that share the first one's level; how many. */
+static uint32_t push_level(struct poller *p, struct ring_state *r,
+			   struct transfer *const *list, uint32_t n, uint64_t now)
 {
-	for (uint32_t i = 0; i < n; ) {
-		uint32_t level = list[i]->level;
-		struct transfer_queue *q = &r->levels[level].queue;
-		struct transfer *tail = q->tail;
-		struct transfer **link = tail ? &tail->next : &q->head;
+	struct transfer *t = list[0], *tail;
+	uint32_t level = t->level, i = 1;
+	struct transfer_queue *q = &r->levels[level].queue;
 
-		do {	/* neighbours mostly share a level */
-			struct transfer *t = list[i];
-
-			*link = t;
-			t->prev = tail;
-			tail = t;
-			link = &t->next;
-		} while (++i < n && list[i]->level == level);
-		*link = NULL;
-		q->tail = tail;
-		level_link(&p->levels[level], r, level);
+	t->prev = q->tail;
+	if (q->tail)
+		q->tail->next = t;
+	else
+		q->head = t;
+	for (;;) {
+		t->queued_ticks = now;
+		t->state = TRANSFER_QUEUED;
+		tail = t;
+		if (i == n)
+			break;
+		t = list[i];
+		if (unlikely(t->level != level))
+			break;
+		t->prev = tail;
+		tail->next = t;
+		i++;
 	}
+	tail->next = NULL;
+	q->tail = tail;
+	if (!r->levels[level].linked)
+		level_link(&p->levels[level], r, level);
+	return i;
+}
+
+void sched_push(struct poller *p, struct ring_state *r, struct transfer *const *list,
+		uint32_t n, uint64_t now)
+{
+	for (uint32_t i = 0; i < n; )
+		i += push_level(p, r, list + i, n - i, now);
 }
 
 /* A ring that has nothing left stays linked until its turn comes. */
@@ -90,68 +104,72 @@ void sched_forget(struct poller *p, struct ring_state *r)
 
 /* ---- posting ----------------------------------------------------------- */
 
-/* A ring's go. */
-struct visit {
-	uint64_t budget;	/* bytes left */
-	uint64_t posted_ticks;
-	uint32_t nr_ended;
-	uint32_t nr_posted;
-	bool busy;		/* its backend has no room */
-};
-
-/* Posts the transfer at the head; false when it stays there. */
-static inline bool visit_post(struct visit *v, struct transfer *t)
+/* A transfer that was posted and is not simply done. Returns the bytes it cost. */
+static __attribute__((noinline)) int64_t post_other(struct poller *p, struct transfer *t,
+						    enum post_result result, uint64_t before)
 {
-	uint64_t before = t->done, spent;
-	enum post_result result;
-
-	if (!t->attempts) {
-		t->attempts = 1;
-		t->posted_ticks = ticks_since(v->posted_ticks, t->seen_ticks);
-	}
-	result = t->queue->ops->post(t->queue, t, v->budget);
-	if (unlikely(result == POST_BUSY)) {
+	switch (result) {
+	case POST_BUSY:
 		t->attempts = before ? 1 : 0;
-		v->busy = true;
-		return false;
-	}
-	if (unlikely(result == POST_PENDING)) {	/* its other fields are the backend's now */
+		t->ring->busy_round = p->round;
+		return 0;
+	case POST_PENDING:	/* its other fields are the backend's now */
 		t->state = TRANSFER_POSTED;
-		v->nr_posted++;
-		spent = SCHED_POST_BYTES;
-	} else {
-		spent = t->done - before + SCHED_POST_BYTES;
+		t->ring->nr_posted++;
+		p->nr_posted++;
+		return SCHED_POST_BYTES;
+	default:
+		return (int64_t)(t->done - before) + SCHED_POST_BYTES;
 	}
-	v->budget -= spent < v->budget ? spent : v->budget;
-	return result != POST_MORE;
 }
 
-/* Posts from the head of a ring's level. Returns the bytes it cost. */
-static uint64_t visit(struct poller *p, struct ring_state *r, uint32_t level, uint64_t budget)
+/* The first time, or the judge ended it. */
+static inline enum post_result post_first(struct transfer *t, uint64_t now, int64_t budget)
+{
+	if (unlikely(t->status != TENT_STATUS_WAITING))
+		return POST_DONE;
+	t->attempts = 1;
+	t->posted_ticks = ticks_since(now, t->seen_ticks);
+	return t->queue->ops->post(t->queue, t, (uint64_t)budget);
+}
+
+/* A ring's go: posts from the head of its level. Returns the bytes it cost. */
+static uint64_t visit(struct poller *p, struct ring_state *r, uint32_t level, uint64_t quantum)
 {
 	struct transfer_queue *q = &r->levels[level].queue;
-	struct visit v = { .budget = budget, .posted_ticks = ticks_now() };
-	struct transfer *ended[VISIT_MAX], *t = q->head, *next;
+	struct transfer *ended[SCHED_QUANTUM / SCHED_POST_BYTES], *t = q->head, *next;
+	int64_t budget = (int64_t)quantum;	/* the last one may overdraw it */
+	uint64_t now = ticks_now();
+	uint32_t n = 0;
 
-	for (; t && v.budget && v.nr_ended < VISIT_MAX; t = next) {
+	for (; t && budget > 0; t = next) {
+		enum post_result result;
+		uint64_t before = 0;
+
 		next = t->next;		/* a backend may use it from post() on */
-		if (likely(t->status == TENT_STATUS_WAITING) && !visit_post(&v, t))
-			break;
-		if (likely(t->state == TRANSFER_QUEUED))
-			ended[v.nr_ended++] = t;
+		if (likely(!t->attempts)) {
+			result = post_first(t, now, budget);
+		} else {
+			before = t->done;
+			result = t->queue->ops->post(t->queue, t, (uint64_t)budget);
+		}
+		if (likely(result == POST_DONE)) {
+			budget -= (int64_t)(t->done - before) + SCHED_POST_BYTES;
+			ended[n++] = t;
+			continue;
+		}
+		budget -= post_other(p, t, result, before);
+		if (result != POST_PENDING)
+			break;		/* it stays at the head */
 	}
 	q->head = t;
 	if (t)
 		t->prev = NULL;
 	else
 		q->tail = NULL;
-	r->nr_posted += v.nr_posted;
-	p->nr_posted += v.nr_posted;
-	if (v.busy)
-		r->busy_round = p->round;
-	if (v.nr_ended)
-		complete_run(p, r, ended, v.nr_ended, ticks_now());
-	return budget - v.budget;
+	if (n)
+		complete_run(p, r, ended, n, ticks_now());
+	return quantum - (uint64_t)budget;
 }
 
 /* Until the level is empty, the budget spent, or every ring in it found no room. */
@@ -245,8 +263,7 @@ void sched_age(struct poller *p, struct ring_state *r, uint32_t level, uint64_t 
 			continue;
 		sched_remove(r, t);
 		t->level--;
-		t->queued_ticks = now;
-		sched_push(p, r, &t, 1);
+		sched_push(p, r, &t, 1, now);
 		stat_add(&p->stats.promotions, 1);
 		stat_add(&r->stats.promotions, 1);
 	}

@@ -12,10 +12,12 @@
 /* What a request costs a turn beside the bytes it moves: bounds how many small ones
  * a turn takes. */
 #define SCHED_POST_BYTES 256u
+/* At most this much in a ring's go. */
+#define SCHED_QUANTUM 16384u
 
-/* Queues transfers of one ring, each in its own level, in this order. */
+/* Queues transfers of one ring, each in its own level, in this order. now: ticks. */
 void sched_push(struct poller *p, struct ring_state *r, struct transfer *const *list,
-		uint32_t n);
+		uint32_t n, uint64_t now);
 
 /* The ring leaves; its queues are empty. */
 void sched_forget(struct poller *p, struct ring_state *r);

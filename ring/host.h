@@ -89,23 +89,48 @@ static inline void ring_host_consume(struct ring_host *h, uint32_t position)
 	store_release(&h->line->consumed, position);
 }
 
-/* The next completion, to be filled from byte 8 on. The room check at intake
- * guarantees that the client has reaped what lies there. */
-static inline struct tent_completion *ring_host_next(const struct ring_host *h)
+/* The completion for a position from cq_tail on. The room check at intake guarantees
+ * that the client has reaped what lies there. */
+static inline struct tent_completion *ring_host_at(const struct ring_host *h,
+						   uint32_t position)
 {
 	return (struct tent_completion *)(h->completions +
-		(size_t)(h->cq_tail & h->completion_mask) * sizeof(struct tent_completion));
+		(size_t)(position & h->completion_mask) * sizeof(struct tent_completion));
 }
 
-/* Publishes ring_host_next(). R3, pairs with A3 in tent_ring_poll(). */
+/* The next completion, to be filled from byte 8 on. */
+static inline struct tent_completion *ring_host_next(const struct ring_host *h)
+{
+	return ring_host_at(h, h->cq_tail);
+}
+
+/* Publishes a completion: seq is its position + 1; end: flags, status << 16 and
+ * transport << 24, as they lie after its seq. R3, pairs with A3 in tent_ring_poll(). */
+static inline void ring_host_publish_at(struct tent_completion *c, uint32_t seq, uint32_t end)
+{
+	store_release((uint64_t *)c, seq | (uint64_t)end << 32);
+}
+
+/* Accounts for n that were published with ring_host_publish_at(). */
+static inline void ring_host_published(struct ring_host *h, uint32_t n)
+{
+	h->cq_tail += n;
+	h->pending -= n;
+}
+
+/* Publishes ring_host_next(). */
+static inline void ring_host_publish_end(struct ring_host *h, struct tent_completion *c,
+					 uint32_t end)
+{
+	ring_host_publish_at(c, h->cq_tail + 1, end);
+	ring_host_published(h, 1);
+}
+
 static inline void ring_host_publish(struct ring_host *h, struct tent_completion *c,
 				     uint16_t flags, uint8_t status, uint8_t transport)
 {
-	uint64_t word = (uint64_t)++h->cq_tail | (uint64_t)flags << 32 |
-			(uint64_t)status << 48 | (uint64_t)transport << 56;
-
-	h->pending--;
-	store_release((uint64_t *)c, word);
+	ring_host_publish_end(h, c, flags | (uint32_t)status << 16 |
+				    (uint32_t)transport << 24);
 }
 
 /* After publishing: does the client sleep? F5, see order.h. */
