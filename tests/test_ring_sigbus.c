@@ -30,6 +30,13 @@ static uint8_t *map_void(size_t pages, int *fd)
 	return p;
 }
 
+/* qemu-user reports the address of its own mapping where that is not the guest's. */
+#define skip_where_faults_lie()							\
+	do {									\
+		if (sizeof(void *) == 4 && is_emulated())			\
+			skip_because("fault addresses are the emulator's: not tested\n"); \
+	} while (0)
+
 static uint8_t read_byte(const uint8_t *p)
 {
 	return *(const volatile uint8_t *)p;
@@ -45,9 +52,12 @@ static void a_fault_reads_zeroes_and_condemns_the_owner(void **state)
 	size_t page = page_size();
 	uint32_t condemned = 0, other = 0;
 	int fd, other_fd;
-	uint8_t *p = map_void(4, &fd), *q = map_void(1, &other_fd);
+	uint8_t *p, *q;
 
 	(void)state;
+	skip_where_faults_lie();
+	p = map_void(4, &fd);
+	q = map_void(1, &other_fd);
 	assert_int_equal(sigbus_install(), 0);
 	assert_int_equal(sigbus_guard(p, 4 * page, page, &condemned), 0);
 	assert_int_equal(sigbus_guard(q, page, page, &other), 0);
@@ -75,11 +85,12 @@ static void a_fault_reads_zeroes_and_condemns_the_owner(void **state)
 static void the_page_over_the_hole_is_private(void **state)
 {
 	uint32_t condemned = 0;
+	uint8_t byte = 1, *p;
 	int fd;
-	uint8_t *p = map_void(1, &fd);
-	uint8_t byte = 1;
 
 	(void)state;
+	skip_where_faults_lie();
+	p = map_void(1, &fd);
 	assert_int_equal(sigbus_install(), 0);
 	assert_int_equal(sigbus_guard(p, page_size(), page_size(), &condemned), 0);
 	assert_int_equal(read_byte(p), 0);
@@ -119,6 +130,7 @@ static void threads_may_fault_while_guards_come_and_go(void **state)
 	int fd;
 
 	(void)state;
+	skip_where_faults_lie();
 	c.p = map_void(c.pages, &fd);
 	assert_int_equal(sigbus_install(), 0);
 	assert_int_equal(sigbus_guard(c.p, c.pages * page_size(), page_size(), &condemned), 0);
