@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -76,10 +77,20 @@ static void age_entries(uint8_t *entries, size_t stride, uint32_t count, uint32_
 	}
 }
 
+/* Another open file for the same pipe: readable and writable, with flags of its own. */
+static int reopen(int fd)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
 /*
- * The client reads one end, we write the other. An eventfd would not do: its two
- * holders share one O_NONBLOCK flag, so a client could make our write block. The
- * write end is an open file of ours alone.
+ * A pipe that the client uses like an eventfd. An eventfd itself would not do: all
+ * its holders share one O_NONBLOCK flag, so a client could make our write block. Here
+ * the client gets an open file of its own and we keep one end of ours.
  */
 static int open_completion_pipe(struct ring_host *h)
 {
@@ -88,9 +99,10 @@ static int open_completion_pipe(struct ring_host *h)
 	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0)
 		return -errno;
 	fcntl(fds[1], F_SETPIPE_SZ, COMPLETION_PIPE_BYTES); /* the default works too */
-	h->completion_fd = fds[0];
 	h->completion_write_fd = fds[1];
-	return 0;
+	h->completion_fd = reopen(fds[0]);
+	close(fds[0]);
+	return h->completion_fd < 0 ? h->completion_fd : 0;
 }
 
 static int open_events(struct ring_host *h)

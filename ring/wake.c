@@ -15,6 +15,8 @@
 #include "ring/order.h"
 #include "ring/wake.h"
 
+#define PIPE_BYTES 4096
+
 /* The kernel's struct for the futex syscall number this ABI has. */
 #if defined(SYS_futex)
 #define FUTEX_NUMBER SYS_futex
@@ -63,15 +65,16 @@ void wake_event_signal(int fd)
 		;
 }
 
+/* An eventfd gives its count, a pipe all the tokens that fit into it. */
 void wake_event_drain(int fd)
 {
-	uint64_t count;
-	struct iovec v = { &count, sizeof(count) };
+	uint64_t counts[PIPE_BYTES / sizeof(uint64_t)];
+	struct iovec v = { counts, sizeof(counts) };
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 
 	if (preadv2(fd, &v, 1, -1, RWF_NOWAIT) >= 0)
 		return;
 	/* Kernels before 5.9: two steps, and only the flag guards the moment between. */
 	if ((errno == ENOSYS || errno == EOPNOTSUPP) && poll(&p, 1, 0) == 1)
-		(void)!read(fd, &count, sizeof(count));
+		(void)!read(fd, counts, sizeof(counts));
 }

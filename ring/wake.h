@@ -32,8 +32,8 @@ void wake_futex_wake(uint32_t *word);
 /* Adds 1 to an eventfd, or a token to a pipe that stands for one. */
 void wake_event_signal(int fd);
 
-/* Empties an eventfd without ever blocking, whatever the other holder of it did to
- * its O_NONBLOCK flag. */
+/* Empties an eventfd or such a pipe without ever blocking, whatever another holder of it
+ * did to its O_NONBLOCK flag. */
 void wake_event_drain(int fd);
 
 #endif /* TENT_RING_WAKE_H */

@@ -163,6 +163,21 @@ static void the_fd_becomes_readable_only_when_armed(void **state)
 	assert_false(is_readable(fd));
 }
 
+/* A program may wake its own epoll loop through it, and one drain takes every token. */
+static void the_fd_can_be_signalled_by_its_own_program(void **state)
+{
+	struct pair *p = *state;
+	int fd = tent_ring_event_fd(p->ring);
+
+	for (int i = 0; i < 3; i++)
+		wake_event_signal(fd);
+	assert_true(is_readable(fd));
+	assert_int_equal(read_event(fd), 1);
+	assert_true(is_readable(fd));
+	wake_event_drain(fd);
+	assert_false(is_readable(fd));
+}
+
 /* ---- a client that wants the poller to block ---------------------------------------- */
 
 static void make_blocking(int fd)
@@ -183,24 +198,20 @@ static void draining_an_emptied_blocking_eventfd_returns(void **state)
 	wake_event_drain(p->host->event_fd);
 }
 
-/* The client opens its end anew for writing, stuffs it, and makes both blocking. */
+/* The client stuffs its end of the pipe and makes it blocking. */
 static void signalling_a_stuffed_blocking_pipe_returns(void **state)
 {
 	struct pair *p = *state;
-	char path[64], byte = 0;
-	int fd;
+	int fd = tent_ring_event_fd(p->ring);
+	char byte = 0;
 
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", tent_ring_event_fd(p->ring));
-	fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-	assert_true(fd >= 0);
 	while (write(fd, &byte, 1) == 1)
 		;
+	assert_int_equal(errno, EAGAIN);
 	make_blocking(fd);
-	make_blocking(tent_ring_event_fd(p->ring));
 	assert_int_equal(tent_ring_arm(p->ring), 0);
 	for (int i = 0; i < 3; i++)
 		ring_host_wake_client(p->host);
-	close(fd);
 }
 
 static void waking_a_client_that_closed_its_fd_raises_no_sigpipe(void **state)
@@ -489,6 +500,7 @@ int main(void)
 		ON(open_adaptive, an_adaptive_ring_writes_it_only_when_asked),
 		cmocka_unit_test(a_client_is_told_when_it_has_to_fence),
 		ON(open_adaptive, the_fd_becomes_readable_only_when_armed),
+		ON(open_adaptive, the_fd_can_be_signalled_by_its_own_program),
 		ON(open_adaptive, draining_an_emptied_blocking_eventfd_returns),
 		ON(open_adaptive, signalling_a_stuffed_blocking_pipe_returns),
 		ON(open_adaptive, waking_a_client_that_closed_its_fd_raises_no_sigpipe),
