@@ -189,12 +189,15 @@ static json_t *client_json(const struct client *c)
 		"in_flight", (int)sum.in_flight);
 }
 
-static json_t *clients_json(const struct engine *e)
+/* The observer that asks is not one of those it asks about. */
+static json_t *clients_json(const struct engine *e, const struct client *asks)
 {
 	json_t *list = json_array();
 
-	for (const struct client *c = e->clients; c; c = c->next)
-		json_array_append_new(list, client_json(c));
+	for (const struct client *c = e->clients; c; c = c->next) {
+		if (c != asks || !c->observer)
+			json_array_append_new(list, client_json(c));
+	}
 	return json_pack("{s:o}", "clients", list);
 }
 
@@ -271,7 +274,7 @@ void client_query(struct engine *e, struct client *c, struct ctl_message *m)
 	} else if (!may_look(e, c)) {
 		client_refuse(e, c, TENT_RULE_CTL_DENIED, c->peer.uid);
 	} else {
-		client_reply_json(e, c, q->what == TENT_QUERY_CLIENTS ? clients_json(e) :
+		client_reply_json(e, c, q->what == TENT_QUERY_CLIENTS ? clients_json(e, c) :
 				  q->what == TENT_QUERY_SEGMENTS ? segments_json(e) :
 				  engine_json(e));
 	}
