@@ -50,9 +50,11 @@ void tentd_configure(struct tentd *t, const char *json)
 void tentd_start(struct tentd *t, const char *const *args)
 {
 	const char *argv[PROGRAM_ARGS_MAX + 1] = { "--socket", t->socket };
-	char env[128];
+	char env[128], old[256];
 	int nr = 2;
 
+	while (recv(t->notify, old, sizeof(old), MSG_DONTWAIT) >= 0)
+		;	/* what an earlier tentd said */
 	if (t->config[0]) {
 		argv[nr++] = "--config";
 		argv[nr++] = t->config;
@@ -98,15 +100,11 @@ int tentd_end(struct tentd *t, int signal_number)
 
 void tentd_cleanup(struct tentd *t)
 {
-	static const char *const names[] = { "tentd.sock", "notify", "tentd.json" };
-	char path[128];
+	char command[96];
 
 	if (t->program.status < 0)
 		tentd_end(t, SIGKILL);
 	close(t->notify);
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		snprintf(path, sizeof(path), "%s/%s", t->folder, names[i]);
-		unlink(path);
-	}
-	check(rmdir(t->folder) == 0, t->folder);
+	snprintf(command, sizeof(command), "rm -rf %s", t->folder);
+	check(system(command) == 0, t->folder);
 }
