@@ -82,7 +82,7 @@ const struct backend rig_copy_backend = {
 	.name = "copy", .transport = TENT_TRANSPORT_SHM,
 	.open = copy_open, .close = copy_close,
 	.queue_open = copy_queue_open, .queue_close = copy_queue_close,
-	.reaches = copy_reaches, .post = copy_post,
+	.reaches = copy_reaches, .reaches_mapped = true, .post = copy_post,
 };
 
 /* ---- clients ------------------------------------------------------------ */
