@@ -68,7 +68,7 @@ all: $(LIBS) $(TOOLS) $(PERF)
 tests: $(TESTS) $(HELPERS)
 
 .PHONY: all tests demo check asan tsan layers headers size cost perf soak fuzz install \
-	deps deps-demo clean check-all check-san foreign foreign-objects fuzzers fuzz-all
+	deps deps-demo clean check-all check-san foreign foreign-objects fuzzers FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -113,7 +113,7 @@ $(B)/%.so.1:
 $(B)/lib%.a:
 	@echo "  AR      $@"
 	$(Q)sed -n 's/^\t\([a-z_0-9]*\);/\1/p' lib/lib$*.map > $(B)/lib$*.syms
-	$(Q)$(CC) -r -nostdlib -o $(B)/lib$*.whole.o $(OBJS)
+	$(Q)$(CC) -r -nostdlib -Wl,--force-group-allocation -o $(B)/lib$*.whole.o $(OBJS)
 	$(Q)$(OBJCOPY) --keep-global-symbols=$(B)/lib$*.syms $(B)/lib$*.whole.o
 	$(Q)rm -f $@ && $(AR) rcs $@ $(B)/lib$*.whole.o
 

@@ -15,7 +15,12 @@ TENT_COMPAT_SKIP=$(echo $TENT_COMPAT_SKIP)
 
 run_ring_tests() { # CPU QEMU
 	for test in "$B/$1"/foreign/test_*; do
-		case $test in *.[od]) continue ;; esac
+		case $1/$(basename "$test") in
+		*.*) continue ;;
+		# Holes in a client's memory are for engines to survive, and those are
+		# 64-bit programs; qemu-i386 does not return from the handler.
+		i386/test_ring_sigbus) continue ;;
+		esac
 		"$2" "$test" > "$test.log" 2>&1 || { cat "$test.log"; echo "FAILED: $2 $test"; exit 1; }
 		echo "$1 $(basename "$test"): $(grep -c '^\[       OK' "$test.log") passed," \
 			"$(grep -c '^\[  SKIPPED' "$test.log") skipped"
