@@ -306,8 +306,8 @@ static void a_key_is_set_once_per_text(void **state)
 	static const char *const twice[] = {
 		"{\"engine\":{\"pollers\":1,\"pollers\":2}}",
 		"{\"engine\":{},\"engine\":{}}",
-		"{\"rdma\":{\"priority_promotion_timeout_us\":1},"
-		"\"transports\":{\"rdma\":{\"priority_promotion_timeout_us\":1}}}",
+		("{\"rdma\":{\"priority_promotion_timeout_us\":1},"
+		 "\"transports\":{\"rdma\":{\"priority_promotion_timeout_us\":1}}}"),
 	};
 
 	(void)state;
