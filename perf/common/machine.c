@@ -89,6 +89,25 @@ int machine_pin(int cpu)
 	return sched_setaffinity(0, sizeof(set), &set) ? -errno : 0;
 }
 
+int machine_start_on(int cpu, pthread_t *thread, void *(*body)(void *arg), void *arg)
+{
+	pthread_attr_t attr;
+	cpu_set_t set;
+	int rc = pthread_attr_init(&attr);
+
+	if (rc)
+		return -rc;
+	CPU_ZERO(&set);
+	if (cpu >= 0) {
+		CPU_SET(cpu, &set);
+		rc = pthread_attr_setaffinity_np(&attr, sizeof(set), &set);
+	}
+	if (!rc)
+		rc = pthread_create(thread, &attr, body, arg);
+	pthread_attr_destroy(&attr);
+	return -rc;
+}
+
 void machine_unpin(void)
 {
 	sched_setaffinity(0, sizeof(cpu_set_t), start_affinity());

@@ -6,6 +6,7 @@
 #ifndef TENT_PERF_MACHINE_H
 #define TENT_PERF_MACHINE_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -23,6 +24,9 @@ bool machine_siblings(int a, int b);
 
 /* Pins the calling thread; -1 leaves it alone. 0 or -errno. */
 int machine_pin(int cpu);
+
+/* Starts a thread on a CPU, where it stays; -1: anywhere. 0 or -errno. */
+int machine_start_on(int cpu, pthread_t *thread, void *(*body)(void *arg), void *arg);
 
 /* Undoes machine_pin(): threads and processes started from here may run where
  * this program might when it started. */

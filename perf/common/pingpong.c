@@ -12,14 +12,12 @@ struct court {
 	_Alignas(128) uint64_t ping;	/* the measuring thread writes */
 	_Alignas(128) uint64_t pong;	/* the partner writes */
 	_Alignas(128) uint64_t rounds;	/* constant */
-	int core;
 };
 
 static void *partner(void *arg)
 {
 	struct court *c = arg;
 
-	machine_pin(c->core);
 	for (uint64_t i = 1; i <= c->rounds; i++) {
 		while (load_acquire(&c->ping) != i)	/* pairs with ping's store */
 			;
@@ -43,12 +41,12 @@ static void measure(struct court *c, uint32_t warmup, struct samples *ticks)
 
 int pingpong_run(int core, uint32_t warmup, uint32_t rounds, struct samples *ticks)
 {
-	struct court c = { .rounds = (uint64_t)warmup + rounds, .core = core };
+	struct court c = { .rounds = (uint64_t)warmup + rounds };
 	pthread_t thread;
-	int rc = pthread_create(&thread, NULL, partner, &c);
+	int rc = machine_start_on(core, &thread, partner, &c);
 
 	if (rc)
-		return -rc;
+		return rc;
 	measure(&c, warmup, ticks);
 	pthread_join(thread, NULL);
 	return 0;

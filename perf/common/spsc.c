@@ -26,7 +26,6 @@ static void *consume(void *arg)
 	_Alignas(16) struct tent_slot copy;
 	uint64_t head = 0, tail = 0, sum = 0;
 
-	machine_pin(r->core);
 	while (head < r->count) {
 		while (tail == head)
 			tail = load_acquire(&r->tail);	/* pairs with produce()'s store */
@@ -68,7 +67,7 @@ static double run(struct spsc *r)
 	uint64_t begin = clock_monotonic_ns();
 	pthread_t thread;
 
-	if (pthread_create(&thread, NULL, consume, r))
+	if (machine_start_on(r->core, &thread, consume, r))
 		return 0;
 	produce(r);
 	pthread_join(thread, NULL);

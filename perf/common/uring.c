@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* uring.c - one NOP at a time through io_uring, by enter or by SQPOLL. */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <linux/io_uring.h>
 #include <string.h>
@@ -68,6 +69,8 @@ int uring_open(struct uring *u, int sqpoll_core)
 		rc = map_sqes(u, &p);
 	if (rc)
 		uring_close(u);
+	else if (u->sqpoll)	/* its thread starts here and moves to its core */
+		usleep(1000);
 	return rc;
 }
 

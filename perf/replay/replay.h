@@ -141,6 +141,7 @@ struct server {
 	uint64_t start_ns;	/* the scheduled time of arrival 0 */
 	size_t next;		/* request of the trace */
 	struct job_list running;	/* submitted */
+	struct job_list to_prefetch;	/* chosen, not yet submitted */
 	struct job_list to_fill;	/* checkpoints whose bytes are being made */
 	struct job_list to_verify;	/* reads whose bytes are being checked */
 	uint8_t *flood;		/* the flood's source */

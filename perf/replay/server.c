@@ -130,10 +130,10 @@ static struct job *choose_prefetch(struct server *s, const uint64_t *ids, uint32
 	return j;
 }
 
-static void submit_or_free(struct server *s, struct job *j)
+static void add_or_free(struct job_list *l, struct job *j)
 {
 	if (j && j->nr)
-		job_submit(s, j);
+		job_list_add(l, j);
 	else
 		free(j);
 }
@@ -160,13 +160,13 @@ static bool start_request(struct server *s, uint64_t now)
 	get->deadline_ns = due + s->o->ttft_ms * 1000000;
 	put = job_new(CHECKPOINT, q->nr, due);
 	sort_blocks(s, ids, q->nr, get, put);
-	submit_or_free(s, get);
-	if (shared != UINT32_MAX)
-		submit_or_free(s, choose_prefetch(s, ids, q->nr, shared, due));
-	if (put->nr)
-		job_list_add(&s->to_fill, put);
+	if (get->nr)
+		job_submit(s, get);
 	else
-		free(put);
+		free(get);
+	if (shared != UINT32_MAX)
+		add_or_free(&s->to_prefetch, choose_prefetch(s, ids, q->nr, shared, due));
+	add_or_free(&s->to_fill, put);
 	successors_learn(&s->successors, ids, q->nr);
 	s->next++;
 	return true;
@@ -183,6 +183,8 @@ static bool start_due(struct server *s)
 		any = true;
 		now = tent_monotonic_now_ns();
 	}
+	while (s->to_prefetch.nr && !s->lost)	/* after every GET that is due */
+		job_submit(s, job_list_take(&s->to_prefetch));
 	return any;
 }
 
@@ -339,6 +341,7 @@ int server_run(struct server *s)
 {
 	init_stats(s);
 	job_list_init(&s->running);
+	job_list_init(&s->to_prefetch);
 	job_list_init(&s->to_fill);
 	job_list_init(&s->to_verify);
 	pool_init(&s->pool, (uint32_t)(s->o->pool / s->o->block));
