@@ -190,8 +190,10 @@ void lib_ring_rearm(struct lib_ring *r, const struct lib_batch *polled)
 		return;
 	fd = tent_ring_event_fd(r->tent);
 	waiter = lib_ring_seat(r->engine) == r;
-	if (waiter)
+	if (waiter) {
 		wake_event_drain(fd);
+		lib_ring_reap(r, polled); /* what the wake-up just emptied was about */
+	}
 	if (!r->reaped && !r->reaped_foreign)
 		return; /* it is armed still */
 	while (tent_ring_arm(r->tent) && lib_ring_reap(r, polled))

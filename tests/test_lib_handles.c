@@ -472,7 +472,7 @@ static void requests_that_hang_end_with_the_engine(void **state)
 	assert_int_equal(tent_overall_status(f.engine, batch, &s), 0);
 	assert_int_equal(s.status, TENT_STATUS_PENDING);
 	lib_fix_stop(&f);
-	assert_batch_is_stale(f.engine, batch);
+	assert_engine_is_stale(f.engine, batch);
 }
 
 #define TEST(name, start) cmocka_unit_test_setup_teardown(name, start, stop)
