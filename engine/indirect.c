@@ -71,17 +71,17 @@ static struct refusal area_refusal(const struct ring_state *r, const struct tent
 	struct region *g;
 
 	if (a->count == 0 || a->count > TENT_INDIRECT_MAX)
-		return (struct refusal){ TENT_RULE_INDIRECT_COUNT, 0, a->count };
+		return (struct refusal){ .rule = TENT_RULE_INDIRECT_COUNT, .value = a->count };
 	for (size_t i = 0; i < sizeof(a->resv1) / sizeof(a->resv1[0]); i++)
 		resv |= a->resv1[i];
 	if (resv)
-		return (struct refusal){ TENT_RULE_SLOT_RESV, 0, (int64_t)resv };
+		return (struct refusal){ .rule = TENT_RULE_SLOT_RESV, .value = (int64_t)resv };
 	if (r->indirect.transfers)
-		return (struct refusal){ TENT_RULE_INDIRECT_BUSY, 0, a->count };
+		return (struct refusal){ .rule = TENT_RULE_INDIRECT_BUSY, .value = a->count };
 	g = *region = find_region(r, a);
 	if (!g || !is_aligned(g, a->entries) || !is_aligned(g, a->results) ||
 	    (a->cells && !is_aligned(g, a->cells)))
-		return (struct refusal){ TENT_RULE_INDIRECT_BUFFER, 0, (int64_t)a->entries };
+		return (struct refusal){ .rule = TENT_RULE_INDIRECT_BUFFER, .value = (int64_t)a->entries };
 	return (struct refusal){ 0 };
 }
 
@@ -128,7 +128,7 @@ void indirect_begin(struct poller *p, struct ring_state *r, const struct tent_sl
 	memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
 		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (memory == MAP_FAILED) {
-		in->why = (struct refusal){ TENT_RULE_SYSTEM, 0, errno };
+		in->why = (struct refusal){ .rule = TENT_RULE_SYSTEM, .value = errno };
 		in->step = INTAKE_RELEASE;
 		return;
 	}
@@ -202,21 +202,24 @@ uint32_t indirect_take(struct poller *p, struct ring_state *r, uint32_t left)
 	in->taken += n;
 	if (in->taken < in->nr)
 		return n;
-	if (in->why.rule)
+	if (in->why.rule) {
 		in->step = INTAKE_RELEASE;
-	else
-		intake_accept(p, r);
+		return n;
+	}
+	intake_accept(p, r);
+	r->indirect.admitting = true;
 	return n;
 }
 
-uint32_t indirect_unpark(struct poller *p, struct ring_state *r)
+void indirect_admit(struct poller *p, struct ring_state *r)
 {
 	struct indirect *ind = &r->indirect;
 	uint32_t n = 0;
 
-	while (n < p->o.turn_slots && r->intake.cursor < ind->count)
-		p->piece[n++] = &ind->transfers[r->intake.cursor++];
-	return n;
+	while (n < p->o.turn_slots && ind->admitted < ind->count)
+		p->piece[n++] = &ind->transfers[ind->admitted++];
+	ind->admitting = ind->admitted < ind->count;
+	intake_admit(p, r, p->piece, n, ind->batch.seen_ticks);
 }
 
 /* ---- ends -------------------------------------------------------------- */
@@ -269,18 +272,19 @@ static void reclaim_one(struct poller *p, struct ring_state *r)
 	*ind = (struct indirect){ 0 };
 }
 
-void indirect_reclaim(struct poller *p)
+bool indirect_reclaim(struct poller *p)
 {
 	for (struct ring_state *r = p->rings; r; r = r->next)
 		if (r->indirect.ended) {
 			reclaim_one(p, r);
-			return;
+			return true;
 		}
+	return false;
 }
 
 void indirect_drop(struct ring_state *r, const struct region *region)
 {
-	static const struct refusal gone = { TENT_RULE_INDIRECT_BUFFER, 0, 0 };
+	static const struct refusal gone = { .rule = TENT_RULE_INDIRECT_BUFFER };
 	struct indirect *ind = &r->indirect;
 
 	if (!ind->region || ind->region != region)

@@ -23,8 +23,9 @@ void indirect_begin(struct poller *p, struct ring_state *r, const struct tent_sl
 /* Copies and judges the next piece, at most left entries; how many. */
 uint32_t indirect_take(struct poller *p, struct ring_state *r, uint32_t left);
 
-/* The next entries to admit, into p->piece; how many. Fewer than turn_slots: the last. */
-uint32_t indirect_unpark(struct poller *p, struct ring_state *r);
+/* Its batch passed: admits the next of its requests, turn_slots at most. Batches that
+ * come after it in the ring run beside it. */
+void indirect_admit(struct poller *p, struct ring_state *r);
 
 /* It was refused, or its ring ends: forgets it. */
 void indirect_discard(struct poller *p, struct ring_state *r);
@@ -35,8 +36,8 @@ void indirect_end(struct indirect *ind, struct transfer *t);
 /* Its last request ended and its completion is published. */
 void indirect_done(struct poller *p, struct ring_state *r);
 
-/* Returns the memory of ended batches, a bounded piece per turn. */
-void indirect_reclaim(struct poller *p);
+/* Returns the memory of ended batches, a bounded piece per turn. True: there was one. */
+bool indirect_reclaim(struct poller *p);
 
 /* region goes away: if it holds the arrays, nothing reads or writes them any more, and
  * a batch that is still being judged is refused. */

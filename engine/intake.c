@@ -96,9 +96,25 @@ static void account(struct poller *p, struct ring_state *r)
 void intake_accept(struct poller *p, struct ring_state *r)
 {
 	account(p, r);
-	r->intake.cursor = 0;
 	finish(r);
-	r->intake.step = INTAKE_ADMIT;
+}
+
+/* list may lie on top of the free stack: nothing is released before it was read. */
+void intake_admit(struct poller *p, struct ring_state *r, struct transfer **list,
+		  uint32_t n, uint64_t now)
+{
+	uint32_t waiting = 0, ended = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (list[i]->status == TENT_STATUS_WAITING)
+			list[waiting++] = list[i];
+		else
+			p->ended[ended++] = list[i];
+	}
+	if (waiting)
+		sched_push(p, r, list, waiting, now);
+	if (ended)
+		complete_run(p, r, p->ended, ended, ticks_now());
 }
 
 static void batch_open(struct ring_state *r)
@@ -233,6 +249,7 @@ static inline void take(struct poller *p, struct ring_state *r, uint32_t n)
 		intake_refuse(r, &why);
 	}
 	in->taken += n;
+	in->why.some_ended = why.some_ended;
 	if (likely(n == in->nr))
 		return;
 	if (!in->why.rule) {
@@ -250,14 +267,16 @@ static inline void conclude(struct poller *p, struct ring_state *r, uint32_t n)
 		in->step = INTAKE_RELEASE;
 		return;
 	}
+	intake_accept(p, r);
 	if (unlikely(n < in->nr)) {
-		intake_accept(p, r);
+		in->step = INTAKE_ADMIT;
 		return;
 	}
-	account(p, r);
-	finish(r);
 	r->nr_free -= n;
-	sched_push(p, r, &r->free[r->nr_free], n, in->seen_ticks);
+	if (likely(!in->why.some_ended))
+		sched_push(p, r, &r->free[r->nr_free], n, in->seen_ticks);
+	else
+		intake_admit(p, r, &r->free[r->nr_free], n, in->seen_ticks);
 }
 
 /* Admits parked requests of an accepted batch, or takes back those of a refused one. */
@@ -275,9 +294,9 @@ static uint32_t unpark(struct poller *p, struct ring_state *r)
 
 static void admit(struct poller *p, struct ring_state *r)
 {
-	uint32_t n = r->intake.op == TENT_OP_INDIRECT ? indirect_unpark(p, r) : unpark(p, r);
+	uint32_t n = unpark(p, r);
 
-	sched_push(p, r, p->piece, n, r->intake.seen_ticks);
+	intake_admit(p, r, p->piece, n, r->intake.seen_ticks);
 	if (n < p->o.turn_slots)
 		r->intake.step = INTAKE_IDLE;
 }
@@ -335,9 +354,11 @@ static void cancel_one(struct poller *p, struct ring_state *r, struct transfer *
 	r->intake.found = true;
 	if (transfer_is_posted(t)) {
 		sched_call_back(p, t, TENT_RULE_CANCELED);
-	} else if (t->status == TENT_STATUS_WAITING) {
+	} else if (t->state == TRANSFER_QUEUED) {
 		sched_remove(r, t);
 		complete_with(p, t, TENT_RULE_CANCELED);
+	} else if (t->status == TENT_STATUS_WAITING) {
+		transfer_end_by(t, TENT_RULE_CANCELED);	/* parked: told when it is admitted */
 	}
 }
 
@@ -485,21 +506,36 @@ static inline uint32_t step(struct poller *p, struct ring_state *r, uint32_t lef
 	return n;
 }
 
+static inline bool has_batch(const struct ring_state *r)
+{
+	uint32_t nr;
+
+	return r->intake.step != INTAKE_IDLE || ring_host_peek(&r->host, &nr);
+}
+
 bool intake_ring(struct poller *p, struct ring_state *r)
 {
 	uint32_t left = p->o.turn_slots, n;
 	bool any = false;
 
-	do {
+	if (unlikely(r->indirect.admitting)) {
+		indirect_admit(p, r);
+		any = true;
+	}
+	for (; left && !r->end_rule && has_batch(r); left -= n, any = true) {
 		n = step(p, r, left);
-		left -= n;
-		any |= n > 0;
-	} while (n && left && !r->end_rule && intake_waits(r));
+		if (!n)
+			break;
+	}
 	return any;
 }
 
 bool intake_abandon(struct poller *p, struct ring_state *r)
 {
+	if (r->indirect.admitting) {
+		indirect_admit(p, r);
+		return true;
+	}
 	switch (r->intake.step) {
 	case INTAKE_IDLE:
 		return false;

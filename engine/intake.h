@@ -17,7 +17,8 @@ static inline bool intake_waits(const struct ring_state *r)
 {
 	uint32_t nr;
 
-	return r->intake.step != INTAKE_IDLE || ring_host_peek(&r->host, &nr);
+	return r->intake.step != INTAKE_IDLE || r->indirect.admitting ||
+	       ring_host_peek(&r->host, &nr);
 }
 
 /* A turn's worth of it. True: it did something. */
@@ -31,8 +32,12 @@ bool intake_abandon(struct poller *p, struct ring_state *r);
 void intake_prepare(struct poller *p, struct ring_state *r);
 
 /* The verdict on the batch at the head, for indirect.c too. A refusal ends it with one
- * completion once its records are back; an acceptance admits it. */
+ * completion once its records are back; once accepted, each of its requests will end. */
 void intake_refuse(struct ring_state *r, const struct refusal *why);
 void intake_accept(struct poller *p, struct ring_state *r);
+
+/* Accepted requests enter the scheduler, but for those that have ended already. */
+void intake_admit(struct poller *p, struct ring_state *r, struct transfer **list,
+		  uint32_t n, uint64_t now);
 
 #endif /* TENT_ENGINE_INTAKE_H */

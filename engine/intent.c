@@ -506,7 +506,7 @@ bool judge_batch(const struct judge *j, const struct tent_slot *slots,
 		 struct transfer **transfers, struct refusal *why)
 {
 	struct bench plain, general;
-	bool any_general = false, is_plain;
+	bool any_general = false, some_ended = false, is_plain;
 
 	bench_init(&plain, j);
 	is_plain = j->is_plain && j->hints && plain.planner.mapped;
@@ -520,14 +520,17 @@ bool judge_batch(const struct judge *j, const struct tent_slot *slots,
 			bench_init(&general, j);
 		any_general = true;
 		if (judge_general(&general, &slots[i], cells[i], j->first_index + i,
-				  transfers[i]))
+				  transfers[i])) {
+			some_ended |= transfers[i]->status != TENT_STATUS_WAITING;
 			continue;
+		}
 		/* What one pass refuses the other must never let through. */
 		if (judge_in_order(j, slots, cells, count, why))
-			*why = (struct refusal){ TENT_RULE_SYSTEM, i, 0 };
+			*why = (struct refusal){ .rule = TENT_RULE_SYSTEM, .index = i };
 		return false;
 	}
 	why->rule = 0;
+	why->some_ended = some_ended;
 	return true;
 }
 
@@ -565,7 +568,8 @@ bool judge_in_order(const struct judge *j, const struct tent_slot *slots,
 			struct fault f = stage_fault(&b, stage, &slots[i], cells[i]);
 
 			if (f.rule) {
-				*why = (struct refusal){ f.rule, i, f.value };
+				*why = (struct refusal){ .rule = f.rule, .index = i,
+							 .value = f.value };
 				return false;
 			}
 		}

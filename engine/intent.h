@@ -120,6 +120,7 @@ static inline bool sniff_is_plain(const struct sniff *f)
 /* Why a batch was refused. */
 struct refusal {
 	uint16_t rule;		/* enum tent_rule; 0: accepted */
+	bool some_ended;	/* accepted, but some transfers came out ended */
 	uint32_t index;
 	int64_t value;
 };

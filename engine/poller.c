@@ -72,7 +72,7 @@ bool poller_turn(struct poller *p)
 	if (sched_waits(p))
 		any |= sched_turn(p);
 	if (unlikely(p->nr_reclaiming))
-		indirect_reclaim(p);
+		any |= indirect_reclaim(p);
 	if (p->in_flight)
 		slow_clock(p);
 	if (p->touched)
@@ -165,7 +165,8 @@ static int make_staging(struct poller *p)
 	p->slots = aligned_alloc(64, n * sizeof(*p->slots));
 	p->cells = aligned_alloc(64, n * sizeof(*p->cells));
 	p->piece = calloc(n, sizeof(*p->piece));
-	if (!p->slots || !p->cells || !p->piece)
+	p->ended = calloc(n, sizeof(*p->ended));
+	if (!p->slots || !p->cells || !p->piece || !p->ended)
 		return -ENOMEM;
 	memset(p->slots, 0, n * sizeof(*p->slots));
 	memset(p->cells, 0, n * sizeof(*p->cells));
@@ -178,6 +179,7 @@ static void free_all(struct poller *p)
 	free(p->slots);
 	free(p->cells);
 	free(p->piece);
+	free(p->ended);
 	free(p);
 }
 

@@ -136,14 +136,13 @@ static void drop_one(struct poller *p, struct poller_command *c, struct transfer
 	if (transfer_is_posted(t)) {
 		c->found = true;
 		sched_call_back(p, t, rule);
-	} else if (t->status != TENT_STATUS_WAITING) {
-		t->local = t->remote = NULL;
 	} else if (t->state == TRANSFER_QUEUED) {
 		sched_remove(t->ring, t);
 		complete_with(p, t, rule);
 	} else {
 		t->local = t->remote = NULL;
-		transfer_end_by(t, rule);
+		if (t->status == TENT_STATUS_WAITING)
+			transfer_end_by(t, rule);
 	}
 }
 

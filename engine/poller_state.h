@@ -29,7 +29,8 @@ struct poller {
 	struct judge judge;		/* per batch: handles, now, flags; the rest stays */
 	struct tent_slot *slots;	/* turn_slots private copies */
 	char (*cells)[TENT_CELL_SIZE];
-	struct transfer **piece;	/* records for a piece of an INDIRECT */
+	struct transfer **piece;	/* turn_slots records on their way */
+	struct transfer **ended;	/* those of them that have ended already */
 	struct region_hints hints;
 	/* settings */
 	struct poller_options o;

@@ -23,10 +23,7 @@ static bool end_queued(struct poller *p, struct ring_state *r)
 		while (left && (t = r->levels[level].queue.head)) {
 			left--;
 			sched_remove(r, t);
-			if (t->status == TENT_STATUS_WAITING)
-				complete_with(p, t, r->end_rule);
-			else
-				complete_one(p, t);
+			complete_with(p, t, r->end_rule);
 		}
 	}
 	return left < END_ENTRIES;

@@ -63,6 +63,8 @@ struct indirect {
 	struct tent_result *results;	/* NULL once the region is gone */
 	uint32_t count;
 	uint32_t judged;		/* records in use: transfers[0..judged) */
+	uint32_t admitted;		/* of these, no longer parked */
+	bool admitting;			/* it passed, and not all are admitted */
 	bool ended;			/* only its memory is left, see indirect_reclaim() */
 	struct batch_state batch;
 };

@@ -123,11 +123,8 @@ static __attribute__((noinline)) int64_t post_other(struct poller *p, struct tra
 	}
 }
 
-/* The first time, or the judge ended it. */
 static inline enum post_result post_first(struct transfer *t, uint64_t now, int64_t budget)
 {
-	if (unlikely(t->status != TENT_STATUS_WAITING))
-		return POST_DONE;
 	t->attempts = 1;
 	t->posted_ticks = ticks_since(now, t->seen_ticks);
 	return t->queue->ops->post(t->queue, t, (uint64_t)budget);
@@ -282,7 +279,7 @@ static void expire_queued(struct poller *p, struct ring_state *r, uint32_t level
 	for (; t && *budget; t = next) {
 		next = t->next;
 		--*budget;
-		if (!is_expired(p, t, now) || t->status != TENT_STATUS_WAITING)
+		if (!is_expired(p, t, now))
 			continue;
 		sched_remove(r, t);
 		complete_with(p, t, TENT_RULE_TIMEOUT);

@@ -315,6 +315,28 @@ static void legacy_failures_end_their_request_only(void **state)
 	rig_stop(r);
 }
 
+static void zero_length_completes_at_once_with_0_bytes(void **state)
+{
+	struct rig *r = start(&(struct rig_options){ .faults = "busy=1" });
+	struct rig_ring *ring = &r->rings[0];
+	struct tent_completion c;
+
+	(void)state;
+	for (uint32_t i = 0; i < 4; i++)
+		rig_request(ring, i, TENT_OPCODE_READ, 0, 0, i % 2 ? 0 : 8);
+	rig_publish(ring, 4, TENT_OP_REQUEST, 0);
+	poller_turn(r->poller);
+	for (uint32_t i = 1; i < 4; i += 2) {	/* the others wait for the backend */
+		assert_true(rig_reap(ring, &c));
+		assert_int_equal(c.index, i);
+		assert_int_equal(c.status, TENT_STATUS_COMPLETED);
+		assert_int_equal(c.bytes, 0);
+		assert_int_equal(c.attempts, 0);
+	}
+	assert_false(rig_reap(ring, &c));
+	rig_stop(r);
+}
+
 /* ---- one completion ----------------------------------------------------- */
 
 static void one_completion_stands_for_the_batch_and_returns_all_credits(void **state)
@@ -855,6 +877,7 @@ int main(void)
 		cmocka_unit_test(deadlines_are_counted_as_met_missed_and_infeasible),
 		cmocka_unit_test(a_wall_clock_deadline_is_refused),
 		cmocka_unit_test(legacy_failures_end_their_request_only),
+		cmocka_unit_test(zero_length_completes_at_once_with_0_bytes),
 		cmocka_unit_test(one_completion_stands_for_the_batch_and_returns_all_credits),
 		cmocka_unit_test(the_first_failure_by_index_speaks_for_a_batch),
 		cmocka_unit_test(a_refused_one_completion_batch_returns_its_credits_once),

@@ -71,7 +71,7 @@ static bool judge(struct fix *f, uint32_t n)
 	for (uint32_t i = 0; i < n; i++)
 		sniff_slot(&sniff, &f->slots[i], i == 0);
 	f->j.is_plain = sniff_is_plain(&sniff);
-	f->why = (struct refusal){ 9999, 9999, 9999 };
+	f->why = (struct refusal){ .rule = 9999, .index = 9999, .value = 9999 };
 	return judge_batch(&f->j, f->slots, (const void *)f->cells, n, f->list, &f->why);
 }
 
