@@ -10,6 +10,7 @@
  * gone and no poller holds a lane of it. When the whole instance closes first,
  * the worker inherits the owner and frees it when its system call returns.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -165,6 +166,7 @@ static void *worker_main(void *arg)
 {
 	struct private_owner *o = arg;
 
+	pthread_setname_np(pthread_self(), "tent-copier");
 	while (!load_acquire(&o->stopping)) {
 		exchange(&o->wake, (uint32_t)WORKER_AWAKE);
 		while (!load_acquire(&o->stopping) && run_lanes(o))
