@@ -230,8 +230,8 @@ struct buffer *buffer_of_fd(struct engine *e, struct client *c, struct ctl_messa
 		refuse_fd(e, c, rc);
 		return NULL;
 	}
+	rule = buffer_adopt(e, c, b); /* asks the fd for its page size */
 	b->mem.fd = -1;		/* the message still holds it, and closes it */
-	rule = buffer_adopt(e, c, b);
 	if (!rule)
 		return b;
 	client_refuse(e, c, rule, b->mem.size);
