@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_attack_ring.c - what a hostile process can do with the ring it was given:
+ * wrong words, words that change under the engine's hands, half a batch, silence,
+ * and every misuse of the descriptors. tentd is real, and two honest processes
+ * verify all of their data meanwhile.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <tent/rules.h>
+
+#include "ring/order.h"
+#include "tests/common/foe.h"
+
+static struct arena arena;
+
+static int setup(void **state)
+{
+	(void)state;
+	arena_start(&arena, NULL);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	arena_stop(&arena);
+	return 0;
+}
+
+/* ---- wrong words ---------------------------------------------------------- */
+
+static void break_nr_zero(struct foe *f)
+{
+	foe_request(f, 0, 8);
+	raw_seq(&f->ring, 0, f->ring.position + 1, 0);
+}
+
+static void break_nr_large(struct foe *f)
+{
+	foe_request(f, 0, 8);
+	raw_seq(&f->ring, 0, f->ring.position + 1, FOE_SLOTS + 1);
+}
+
+static void break_nr_largest(struct foe *f)
+{
+	foe_request(f, 0, 8);
+	raw_seq(&f->ring, 0, f->ring.position + 1, UINT32_MAX);
+}
+
+static void break_seq(struct foe *f)
+{
+	for (uint32_t i = 0; i < 3; i++)
+		foe_request(f, i, 8);
+	raw_seq(&f->ring, 2, f->ring.position + 4, 0);
+	raw_seq(&f->ring, 1, f->ring.position + 2, 0);
+	raw_seq(&f->ring, 0, f->ring.position + 1, 3);
+}
+
+static void break_head_ahead(struct foe *f)
+{
+	foe_request(f, 0, 8)->cq_head = f->ring.cq_head + 1;
+	raw_publish(&f->ring, 1);
+}
+
+static void break_head_behind(struct foe *f)
+{
+	foe_request(f, 0, 8);
+	raw_publish(&f->ring, 1);
+	foe_complete(f, 1);
+	foe_request(f, 0, 8);
+	raw_publish(&f->ring, 1);
+	foe_complete(f, 1);
+	foe_request(f, 0, 8)->cq_head = 0;
+	raw_publish(&f->ring, 1);
+}
+
+static void break_room(struct foe *f)
+{
+	for (uint32_t i = 0; i < FOE_SLOTS; i++)
+		foe_request(f, i, 8);
+	raw_publish(&f->ring, FOE_SLOTS);
+	need(raw_wait_consumed(&f->ring));
+	foe_request(f, 0, 8)->cq_head = 0;
+	raw_publish(&f->ring, 1);
+}
+
+/* Reaped them all, but says that it reaped none. */
+static void break_room_by_lying(struct foe *f)
+{
+	for (uint32_t i = 0; i < FOE_SLOTS; i++)
+		foe_request(f, i, 8);
+	raw_publish(&f->ring, FOE_SLOTS);
+	foe_complete(f, FOE_SLOTS);
+	foe_request(f, 0, 8)->cq_head = 0;
+	raw_publish(&f->ring, 1);
+}
+
+static void break_op(struct foe *f)
+{
+	foe_request(f, 0, 8)->op = 200;
+	raw_publish(&f->ring, 1);
+}
+
+static void break_flags(struct foe *f)
+{
+	foe_request(f, 0, 8)->flags = 0x8000;
+	raw_publish(&f->ring, 1);
+}
+
+static void break_second_op(struct foe *f)
+{
+	foe_request(f, 0, 8);
+	foe_request(f, 1, 8)->op = TENT_OP_NOP;
+	raw_publish(&f->ring, 2);
+}
+
+static void break_second_flags(struct foe *f)
+{
+	foe_request(f, 0, 8);
+	foe_request(f, 1, 8)->flags = TENT_SLOT_F_ONE_COMPLETION;
+	raw_publish(&f->ring, 2);
+}
+
+static void break_second_head(struct foe *f)
+{
+	foe_request(f, 0, 8);
+	foe_request(f, 1, 8)->cq_head = 7;
+	raw_publish(&f->ring, 2);
+}
+
+static void break_second_nr(struct foe *f)
+{
+	foe_request(f, 0, 8);
+	foe_request(f, 1, 8);
+	raw_seq(&f->ring, 1, f->ring.position + 2, 9);
+	raw_seq(&f->ring, 0, f->ring.position + 1, 2);
+}
+
+static const struct {
+	const char *name;
+	void (*act)(struct foe *f);
+	uint32_t rule;
+} broken_words[] = {
+	{ "nr is 0", break_nr_zero, TENT_RULE_RING_NR },
+	{ "nr is slots + 1", break_nr_large, TENT_RULE_RING_NR },
+	{ "nr is 2^32 - 1", break_nr_largest, TENT_RULE_RING_NR },
+	{ "a later slot's seq", break_seq, TENT_RULE_RING_SEQ },
+	{ "cq_head ahead", break_head_ahead, TENT_RULE_RING_CQ_HEAD },
+	{ "cq_head behind", break_head_behind, TENT_RULE_RING_CQ_HEAD },
+	{ "more than there is room", break_room, TENT_RULE_RING_ROOM },
+	{ "a lie about room", break_room_by_lying, TENT_RULE_RING_ROOM },
+	{ "op", break_op, TENT_RULE_RING_FIRST },
+	{ "flags", break_flags, TENT_RULE_RING_FIRST },
+	{ "a later slot's op", break_second_op, TENT_RULE_RING_FIRST },
+	{ "a later slot's flags", break_second_flags, TENT_RULE_RING_FIRST },
+	{ "a later slot's cq_head", break_second_head, TENT_RULE_RING_FIRST },
+	{ "a later slot's nr", break_second_nr, TENT_RULE_RING_FIRST },
+};
+
+/* The breakers store the word themselves; raw_publish() would wake. */
+static int attack_words(struct arena *a, void *arg)
+{
+	struct foe f;
+
+	(void)arg;
+	foe_open(&f, a);
+	for (size_t i = 0; i < sizeof(broken_words) / sizeof(broken_words[0]); i++) {
+		uint32_t rule;
+
+		broken_words[i].act(&f);
+		foe_wake(&f);
+		rule = raw_wait_end(&f.ring);
+		if (rule != broken_words[i].rule) {
+			fprintf(stderr, "%s: the ring ended with rule %u, not %u\n",
+				broken_words[i].name, rule, broken_words[i].rule);
+			return 1;
+		}
+		foe_reopen(&f);
+	}
+	foe_request(&f, 0, 8); /* the connection itself is none the worse */
+	raw_publish(&f.ring, 1);
+	foe_complete(&f, 1);
+	return 0;
+}
+
+static void every_wrong_ring_word_ends_that_ring_only(void **state)
+{
+	(void)state;
+	assert_int_equal(arena_attack(&arena, attack_words, NULL, 0), 0);
+	arena_check(&arena);
+}
+
+/* ---- words that change ----------------------------------------------------- */
+
+struct flipper {
+	struct foe *foe;
+	uint32_t at;		/* byte of the slot, or of its cell from 128 on */
+	uint32_t stop;
+};
+
+static void *flip_main(void *arg)
+{
+	struct flipper *p = arg;
+	struct raw_ring *ring = &p->foe->ring;
+	uint64_t random = 1;
+
+	while (!load_acquire(&p->stop)) {
+		uint32_t at = load_relaxed(&p->at), i = raw_random(&random) % FOE_SLOTS;
+		uint8_t *slot = ring->client + ring->h.slots_offset + i * 128;
+		uint8_t *cell = ring->client + ring->h.cells_offset + i * TENT_CELL_SIZE;
+		volatile uint8_t *byte = at < 128 ? slot + at : cell + at - 128;
+		uint8_t old = *byte;
+
+		*byte = (uint8_t)raw_random(&random);
+		spin_pause();
+		*byte = old;
+	}
+	return NULL;
+}
+
+/* Publishes batches of four until all credits are back or the ring ends. */
+static void publish_flipped(struct foe *f)
+{
+	struct tent_completion c;
+	uint32_t credits = 0;
+
+	for (uint32_t i = 0; i < 4; i++) {
+		foe_request(f, i, 4096);
+		f->ring.client[f->ring.h.cells_offset] = 'x';
+	}
+	raw_publish(&f->ring, 4);
+	while (credits < 4 && raw_wait(&f->ring, &c))
+		credits += c.credits;
+}
+
+/* The flipper must not write into a ring that is being replaced. */
+static void flip_with(struct foe *f, struct flipper *p, uint32_t at)
+{
+	pthread_t thread;
+
+	*p = (struct flipper){ .foe = f, .at = at };
+	need(pthread_create(&thread, NULL, flip_main, p) == 0);
+	for (int i = 0; i < 20 && !raw_end_rule(&f->ring); i++)
+		publish_flipped(f);
+	store_release(&p->stop, 1u);
+	pthread_join(thread, NULL);
+}
+
+static int attack_flips(struct arena *a, void *arg)
+{
+	struct foe f;
+	struct flipper p;
+
+	(void)arg;
+	foe_open(&f, a);
+	for (uint32_t at = 0; at < 128 + TENT_CELL_SIZE; at++) {
+		flip_with(&f, &p, at);
+		foe_reopen(&f);
+	}
+	return 0;
+}
+
+static void flipping_every_byte_of_a_slot_during_the_copy_hurts_nobody_else(void **state)
+{
+	(void)state;
+	assert_int_equal(arena_attack(&arena, attack_flips, NULL, 0), 0);
+	arena_check(&arena);
+}
+
+/* ---- half a batch, and silence ------------------------------------------------ */
+
+static int attack_half_batch(struct arena *a, void *arg)
+{
+	struct foe f;
+
+	(void)arg;
+	foe_open(&f, a);
+	for (uint32_t i = 0; i < 8; i++)
+		foe_request(&f, i, 4096);
+	for (uint32_t i = 7; i > 0; i--)
+		raw_seq(&f.ring, i, f.ring.position + i + 1, 0);
+	foe_wake(&f);
+	arena_witness(a, 50);
+	need(load_acquire(&f.ring.engine_line->consumed) == 0);
+	need(raw_end_rule(&f.ring) == 0);
+	_exit(0); /* without the first slot, and without a farewell */
+}
+
+static void a_batch_without_its_first_slot_is_never_seen(void **state)
+{
+	(void)state;
+	assert_int_equal(arena_attack(&arena, attack_half_batch, NULL, 0), 0);
+	arena_check(&arena);
+}
+
+static int attack_then_pause(struct arena *a, void *arg)
+{
+	struct foe f;
+
+	(void)arg;
+	foe_open(&f, a);
+	for (uint32_t i = 0; i < FOE_SLOTS; i++)
+		foe_request(&f, i, FOE_MEMORY / 2);
+	raw_publish(&f.ring, FOE_SLOTS);
+	raise(SIGSTOP);
+	return 1;
+}
+
+static void a_stopped_client_holds_nobody_up_and_then_dies(void **state)
+{
+	pid_t pid = arena_spawn(&arena, attack_then_pause, NULL, 0);
+	int status;
+
+	(void)state;
+	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+	assert_true(WIFSTOPPED(status));
+	arena_honest_rounds(&arena, 200);
+	kill(pid, SIGKILL);
+	assert_int_equal(arena_wait(pid), 128 + SIGKILL);
+	arena_check(&arena);
+}
+
+/* ---- wakeups ------------------------------------------------------------------ */
+
+static void make_blocking(int fd)
+{
+	need(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK) == 0);
+}
+
+/* Asks for every kind of wake and takes none; the descriptors are as full, and as
+ * blocking, as their holder can make them. */
+static int attack_want_wake(struct arena *a, void *arg)
+{
+	static const uint32_t wants[] = { 1, 2, 3, 0xffffffff, 0x80000000 };
+	uint64_t full = UINT64_MAX - 1;
+	struct foe f;
+
+	(void)arg;
+	foe_open(&f, a);
+	need(write(f.ring.wake_fd, &full, sizeof(full)) == sizeof(full));
+	make_blocking(f.ring.wake_fd);
+	make_blocking(f.ring.done_fd);
+	for (uint32_t i = 0; i < 40000; i++) {
+		struct tent_completion c;
+
+		store_relaxed(&f.ring.client_line->want_wake, wants[i % 5]);
+		foe_request(&f, 0, 64);
+		raw_seq(&f.ring, 0, f.ring.position + 1, 1);
+		f.ring.position++;
+		need(raw_wait(&f.ring, &c));
+	}
+	return 0;
+}
+
+static void asking_for_wakeups_and_taking_none_blocks_nothing(void **state)
+{
+	(void)state;
+	assert_int_equal(arena_attack(&arena, attack_want_wake, NULL, 0), 0);
+	arena_check(&arena);
+}
+
+struct drain {
+	int fd;
+	uint32_t stop;
+};
+
+static void *drain_main(void *arg)
+{
+	struct drain *d = arg;
+	uint64_t count;
+
+	while (!load_acquire(&d->stop))
+		if (read(d->fd, &count, sizeof(count)) < 0)
+			sched_yield();
+	return NULL;
+}
+
+/* One thread writes as fast as it can, one empties it before tentd can. */
+static int attack_event_storm(struct arena *a, void *arg)
+{
+	uint64_t one = 1;
+	struct foe f;
+	struct drain d;
+	pthread_t thread;
+
+	(void)arg;
+	foe_open(&f, a);
+	d = (struct drain){ .fd = f.ring.wake_fd };
+	need(pthread_create(&thread, NULL, drain_main, &d) == 0);
+	for (uint32_t i = 0; i < 300000; i++)
+		need(write(f.ring.wake_fd, &one, sizeof(one)) == sizeof(one));
+	store_release(&d.stop, 1u);
+	pthread_join(thread, NULL);
+	for (uint32_t i = 0; i < 1000; i++) {
+		foe_request(&f, 0, 64);
+		raw_publish(&f.ring, 1);
+		foe_complete(&f, 1);
+	}
+	return 0;
+}
+
+static void an_eventfd_storm_holds_nobody_up(void **state)
+{
+	(void)state;
+	assert_int_equal(arena_attack(&arena, attack_event_storm, NULL, 0), 0);
+	arena_check(&arena);
+}
+
+/* ---- the memory of the ring --------------------------------------------------- */
+
+/* Neither memfd can be resized or unsealed, and the engine's not written at all. */
+static int attack_seals(struct arena *a, void *arg)
+{
+	struct foe f;
+	uint8_t byte = 1;
+
+	(void)arg;
+	foe_open(&f, a);
+	need(ftruncate(f.ring.client_fd, 0) < 0);
+	need(ftruncate(f.ring.client_fd, 1 << 30) < 0);
+	need(ftruncate(f.ring.engine_fd, 0) < 0);
+	need(fcntl(f.ring.client_fd, F_ADD_SEALS, F_SEAL_WRITE) < 0);
+	need(pwrite(f.ring.engine_fd, &byte, 1, 0) < 0);
+	need(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, f.ring.engine_fd, 0) ==
+	     MAP_FAILED);
+	need(mprotect(f.ring.engine, 4096, PROT_READ | PROT_WRITE) < 0);
+	need(fallocate(f.ring.engine_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+		       4096) < 0);
+	return 0;
+}
+
+static void ring_memory_can_be_neither_resized_nor_forged(void **state)
+{
+	(void)state;
+	assert_int_equal(arena_attack(&arena, attack_seals, NULL, 0), 0);
+	arena_check(&arena);
+}
+
+/* Holes between any two batches; what tentd reads there is zero, or the next word. */
+static int attack_holes(struct arena *a, void *arg)
+{
+	struct foe f;
+	uint64_t random = 7;
+
+	(void)arg;
+	foe_open(&f, a);
+	for (int i = 0; i < 2000; i++) {
+		struct tent_completion c;
+		off_t page = raw_random(&random) % ((f.ring.h.client_size + 4095) / 4096);
+
+		if (raw_end_rule(&f.ring))
+			foe_reopen(&f);
+		foe_request(&f, 0, 4096);
+		raw_publish(&f.ring, 1);
+		need(fallocate(f.ring.client_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			       page * 4096, 4096) == 0);
+		/* A batch that fell into the hole was never published: say it again. */
+		while (!raw_reap(&f.ring, &c) && !raw_end_rule(&f.ring)) {
+			f.ring.position--;
+			foe_request(&f, 0, 4096);
+			raw_publish(&f.ring, 1);
+		}
+	}
+	return 0;
+}
+
+static void holes_punched_into_ring_memory_hurt_nobody_else(void **state)
+{
+	(void)state;
+	assert_int_equal(arena_attack(&arena, attack_holes, NULL, 0), 0);
+	arena_check(&arena);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_wrong_ring_word_ends_that_ring_only),
+		cmocka_unit_test(flipping_every_byte_of_a_slot_during_the_copy_hurts_nobody_else),
+		cmocka_unit_test(a_batch_without_its_first_slot_is_never_seen),
+		cmocka_unit_test(a_stopped_client_holds_nobody_up_and_then_dies),
+		cmocka_unit_test(asking_for_wakeups_and_taking_none_blocks_nothing),
+		cmocka_unit_test(an_eventfd_storm_holds_nobody_up),
+		cmocka_unit_test(ring_memory_can_be_neither_resized_nor_forged),
+		cmocka_unit_test(holes_punched_into_ring_memory_hurt_nobody_else),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
