@@ -31,16 +31,18 @@
 #define BATCH_MAX 128
 #define CHECK_RATIO 0.25
 
-enum mode { THREAD, CALLER, DAEMON, MODES };
+enum mode { THREAD, CALLER, DAEMON, THREAD_NULL, MODES };
 enum { SIZES = 2, BATCHES = 3 };
 
-static const char *const mode_names[MODES] = { "thread", "caller", "daemon" };
+static const char *const mode_names[MODES] = {
+	"thread", "caller", "daemon",
+	"thread, null backend",		/* all of the path but the copy */
+};
 static const uint32_t sizes[SIZES] = { 64, 4096 };
 static const uint32_t batches[BATCHES] = { 1, 16, 128 };
 
 static struct {
 	uint64_t runs, ms, slots;
-	int backend;
 	bool one_completion, check, json;
 } options = { .runs = 3, .ms = 150 };
 
@@ -49,11 +51,10 @@ static const struct arg args[] = {
 	{ "ms", ARG_NUMBER, &options.ms, 10, 60000, NULL, "milliseconds per measurement" },
 	{ "slots", ARG_NUMBER, &options.slots, 0, TENT_SLOTS_MAX, NULL,
 	  "of the ring, a power of two; 0: the default" },
-	{ "backend", ARG_CHOICE, &options.backend, 0, 0, "shm|null", "what moves the bytes" },
 	{ "one-completion", ARG_FLAG, &options.one_completion, 0, 0, NULL,
 	  "ask for one completion per batch" },
 	{ "check", ARG_FLAG, &options.check, 0, 0, NULL,
-	  "fail unless thread 64 B x 128 >= 0.25 of the bare ring, caller p50 < thread's / 2" },
+	  "fail unless thread, null, x 128 >= 0.25 of the bare ring and caller p50 < thread's / 2" },
 	{ "json", ARG_FLAG, &options.json, 0, 0, NULL, "one JSON object instead of a table" },
 	{ 0 },
 };
@@ -94,9 +95,9 @@ static int open_engine(struct rig *g)
 	config.adaptive = false;
 	config.caller_mode = g->mode == CALLER;
 	config.cores[0] = machine_core(1);
-	config.null_enable = options.backend == 1;
-	if (engine_create(&g->engine, &config, options.backend ? null_only : shm_only, error,
-			  sizeof(error))) {
+	config.null_enable = g->mode == THREAD_NULL;
+	if (engine_create(&g->engine, &config, g->mode == THREAD_NULL ? null_only : shm_only,
+			  error, sizeof(error))) {
 		fprintf(stderr, "engine: %s\n", error);
 		return -1;
 	}
@@ -110,10 +111,8 @@ static int open_daemon(struct rig *g)
 {
 	char config[256];
 
-	snprintf(config, sizeof(config), "\"engine\": { \"idle\": \"busy\", \"cores\": [%d] }, "
-		 "\"transports\": { \"shm\": { \"enable\": %s }, \"null\": { \"enable\": %s } }",
-		 machine_core(1), options.backend ? "false" : "true",
-		 options.backend ? "true" : "false");
+	snprintf(config, sizeof(config), "\"engine\": { \"idle\": \"busy\", \"cores\": [%d] }",
+		 machine_core(1));
 	if (daemon_start(&g->daemon, config))
 		return -1;
 	return tent_client_attach(g->daemon.socket, NULL, &g->client) ? complain_ring("attach") : 0;
@@ -202,16 +201,21 @@ static void drain(struct rig *g)
 		reap(g);
 }
 
-/* Requests a second with the ring kept full. */
+/* Requests a second with the ring kept full. Completions are reaped when there is no
+ * room without them, not one by one behind the engine's back: two cores that follow
+ * each other from line to line cost both of them. */
 static double measure_rate(struct rig *g, uint32_t batch, uint64_t ns)
 {
 	uint64_t begin = clock_monotonic_ns(), now = begin, first = g->done;
 
 	while (now - begin < ns) {
 		for (int i = 0; i < 256; i++) {
-			if (tent_ring_room(g->ring) >= batch)
+			bool room = tent_ring_room(g->ring) >= batch;
+
+			if (room)
 				submit(g, batch);
-			reap(g);
+			if (!room || g->mode == CALLER)
+				reap(g);
 		}
 		now = clock_monotonic_ns();
 	}
@@ -248,6 +252,12 @@ static void measure_cell(struct rig *g, struct cell *c, uint32_t size, uint32_t 
 
 /* ---- runs -------------------------------------------------------------- */
 
+/* Without a copy all sizes are the same. */
+static int sizes_of(enum mode mode)
+{
+	return mode == THREAD_NULL ? 1 : SIZES;
+}
+
 static int measure_mode(struct bench *b, enum mode mode)
 {
 	struct rig g;
@@ -256,7 +266,7 @@ static int measure_mode(struct bench *b, enum mode mode)
 	machine_unpin();	/* an engine counts the cores of whoever starts it */
 	rc = open_rig(&g, mode);
 	machine_pin(machine_core(0));
-	for (int s = 0; !rc && s < SIZES; s++)
+	for (int s = 0; !rc && s < sizes_of(mode); s++)
 		for (int n = 0; n < BATCHES; n++)
 			measure_cell(&g, &b->cells[mode][s][n], sizes[s], batches[n]);
 	if (g.failed) {
@@ -319,7 +329,7 @@ static void print_table(struct report *r, struct bench *b)
 
 	report_table_begin(r, "submit_rate", columns, sizeof(columns) / sizeof(*columns));
 	for (int mode = 0; mode < MODES; mode++)
-		for (int s = 0; s < SIZES; s++)
+		for (int s = 0; s < sizes_of((enum mode)mode); s++)
 			for (int n = 0; n < BATCHES; n++)
 				row(r, b, mode, s, n);
 	report_table_end(r);
@@ -327,14 +337,15 @@ static void print_table(struct report *r, struct bench *b)
 
 static int verdict(struct report *r, struct bench *b)
 {
-	double rate = median(&b->cells[THREAD][0][2].rates), raw = median(&b->raw[2]);
+	double rate = median(&b->cells[THREAD_NULL][0][2].rates), raw = median(&b->raw[2]);
+	double shm = median(&b->cells[THREAD][0][2].rates);
 	double caller = median(&b->cells[CALLER][0][0].latency_ns);
 	double thread = median(&b->cells[THREAD][0][0].latency_ns);
 	bool fast = rate >= CHECK_RATIO * raw, near = caller * 2 < thread;
 
-	report_fact(r, "check_rate", "%s: thread 64 B x 128 is %.3f of the bare ring; at least "
-		    "%.2f (0.30: %s)", fast ? "pass" : "FAIL", rate / raw, CHECK_RATIO,
-		    rate >= 0.3 * raw ? "yes" : "no");
+	report_fact(r, "check_rate", "%s: thread x 128 is %.3f of the bare ring without the "
+		    "copy, %.3f with 64 B copied; at least %.2f without",
+		    fast ? "pass" : "FAIL", rate / raw, shm / raw, CHECK_RATIO);
 	report_fact(r, "check_caller", "%s: caller 64 B x 1 p50 %.0f ns, thread %.0f ns; below "
 		    "half", near ? "pass" : "FAIL", caller, thread);
 	return fast && near ? 0 : 1;
@@ -359,7 +370,6 @@ static int bench(struct report *r, struct bench *b)
 	machine_facts(r);
 	report_fact(r, "pinned", "this thread to CPU %d, engine or consumer to CPU %d",
 		    machine_core(0), machine_core(1));
-	report_fact(r, "backend", "%s", args_choice("shm|null", options.backend));
 	report_fact(r, "completions", "%s", options.one_completion ? "one per batch" :
 		    "one per request");
 	report_fact(r, "method", "rates: median of %llu runs with the ring kept full; latency: "
