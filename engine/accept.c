@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "engine/client.h"
+#include "engine/errand.h"
 
 #define ACCEPTS_PER_TURN 16
 #define BACKLOG 128
@@ -36,7 +37,7 @@ static bool shed_one(struct engine *e, int listener)
 	close(e->reserve_fd);
 	fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd >= 0)
-		close(fd);
+		errand_close_stray(fd);
 	e->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	return fd >= 0;
 }
@@ -69,8 +70,10 @@ static void listener_ready(struct engine *e, struct event_source *s)
 		control_rearm(e, s);
 }
 
-void listener_adopt(struct engine *e, struct listener *l)
+static void listener_arrives(struct engine *e, struct inbox_item *item)
 {
+	struct listener *l = (struct listener *)((char *)item - offsetof(struct listener, item));
+
 	l->next = e->listeners;
 	e->listeners = l;
 	if (e->stopping || control_watch(e, &l->source, l->fd, listener_ready) == 0)
@@ -183,6 +186,7 @@ int listener_open(const char *path, struct listener **out)
 	if (!l)
 		return -ENOMEM;
 	l->fd = l->source.fd = -1;
+	l->item.arrive = listener_arrives;
 	folder = lock_folder(path);
 	rc = open_locked(l, &a);
 	unlock_folder(folder);
@@ -202,6 +206,6 @@ void listener_close(struct listener *l)
 	    st.st_ino == l->ino)
 		unlink(l->path);
 	if (l->fd >= 0)
-		close(l->fd);
+		errand_close_stray(l->fd);	/* with all that was never accepted */
 	free(l);
 }

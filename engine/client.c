@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "engine/client.h"
+#include "engine/errand.h"
 #include "engine/memory.h"
 #include "engine/segments.h"
 
@@ -75,6 +76,9 @@ void client_refuse_text(struct engine *e, struct client *c, uint16_t rule, uint6
 	va_end(args);
 	refuse(e, c, rule, value, text);
 }
+
+static void end_over(struct engine *e, struct client *c);
+static bool client_take_place(struct engine *e, struct client *c);
 
 /* ---- messages ---------------------------------------------------------- */
 
@@ -146,6 +150,10 @@ static void serve(struct engine *e, struct client *c, struct ctl_message *m)
 	const char *fault = find_fault(c, m);
 
 	c->request = m->head;
+	if (c->refused && client_take_place(e, c)) {	/* somebody left meanwhile */
+		c->refused = false;
+		e->nr_refused--;
+	}
 	if (c->refused) {
 		client_refuse(e, c, TENT_RULE_CLIENT_LIMIT, e->nr_clients);
 		client_end(e, c, TENT_RULE_RING_CLOSED);
@@ -157,21 +165,37 @@ static void serve(struct engine *e, struct client *c, struct ctl_message *m)
 	ctl_close_fds(m);	/* those that nobody took */
 }
 
-/* The socket is readable, or its other end closed. */
+void client_received(struct engine *e, struct client *c, int rc, struct ctl_message *m)
+{
+	if (c->ending) {
+		if (c->over)
+			end_over(e, c);
+		return;
+	}
+	if (rc == 0)
+		serve(e, c, m);
+	else if (rc != -EAGAIN)
+		client_end(e, c, TENT_RULE_RING_CLOSED);
+	if (!c->busy)
+		control_rearm(e, &c->socket);	/* nothing, if it ended */
+}
+
+/* The socket is readable, or its other end closed. This process trusts itself. */
 static void client_ready(struct engine *e, struct event_source *s)
 {
 	struct client *c = (struct client *)s;	/* its first member */
-	struct ctl_message m;
-	int rc = ctl_recv(c->sock, &m, MSG_DONTWAIT);
+	enum errand_peek next = c->local ? PEEK_PLAIN : errand_peek(c->sock);
+	struct ctl_message m = { .nr_fds = 0 };
+	int rc = 0;
 
-	if (rc == -EAGAIN)
+	if (next == PEEK_LOADED)
+		rc = errand_receive(e, c);
+	else if (next == PEEK_PLAIN)
+		client_received(e, c, ctl_recv(c->sock, &m, MSG_DONTWAIT), &m);
+	else if (next == PEEK_NOTHING)
 		control_rearm(e, s);
-	else if (rc < 0)
+	if (rc < 0 || next == PEEK_END)
 		client_end(e, c, TENT_RULE_RING_CLOSED);
-	else
-		serve(e, c, &m);
-	if (rc == 0 && !c->busy && !c->ending)
-		control_rearm(e, s);
 }
 
 void client_await(struct engine *e, struct client *c,
@@ -183,12 +207,8 @@ void client_await(struct engine *e, struct client *c,
 
 /* ---- the end ----------------------------------------------------------- */
 
-/* Nothing of it is touched any more. The socket closes last: whoever half-closed his
- * end and waits for ours may now free his memory. */
-static void end_over(struct engine *e, struct client *c)
+void client_closed(struct engine *e, struct client *c)
 {
-	segments_leave(e, c);
-	close(c->sock);
 	peer_close(&c->peer);
 	client_refund(e, c, RESOURCE_FDS, c->fds);
 	*c->at = c->next;
@@ -198,13 +218,47 @@ static void end_over(struct engine *e, struct client *c)
 		e->nr_refused--;
 	else
 		e->nr_clients--;
-	if (c->tenant && !c->refused)
+	if (!c->refused)
 		c->tenant->nr_clients--;
-	if (c->tenant)
-		tenant_tidy(&e->tenants, c->tenant);
+	tenant_tidy(&e->tenants, c->tenant);
 	e->clients_ended++;
 	c->next = e->dead;
 	e->dead = c;
+}
+
+/*
+ * Nothing of it is touched any more. The socket closes last: whoever half-closed his
+ * end and waits for ours may now free his memory. What it sent and nobody received goes
+ * with the socket, and that may block; its place among the clients stays taken as long.
+ */
+static void end_over(struct engine *e, struct client *c)
+{
+	c->over = true;
+	if (c->errand)
+		return;		/* it still receives: comes back here */
+	segments_leave(e, c);
+	shutdown(c->sock, SHUT_RDWR);
+	if (!c->local && errand_peek(c->sock) >= PEEK_PLAIN) {
+		if (!e->stopping && errand_close(e, c) == 0)
+			return;
+		errand_close_stray(c->sock);
+	} else {
+		close(c->sock);
+	}
+	client_closed(e, c);
+}
+
+void client_abandon_errand(struct engine *e, struct client *c)
+{
+	bool closes = c->errand && !c->errand->receives;
+
+	if (!c->errand || !errand_abandon(c->errand))
+		return;		/* none, or it is about to arrive */
+	c->errand = NULL;
+	if (closes)
+		client_closed(e, c);
+	else if (c->over)
+		end_over(e, c);
 }
 
 static void end_memory(struct engine *e, struct client *c)
@@ -212,10 +266,15 @@ static void end_memory(struct engine *e, struct client *c)
 	memory_end(e, c, end_over);
 }
 
-/* From here on nobody finds its memory; its rings go first, then its regions. */
+/* From here on nobody finds its memory; its rings go first, then its regions. One that
+ * never said who it is has none of these, and makes room at once. */
 static void end_begin(struct engine *e, struct client *c)
 {
 	c->busy = true;
+	if (!c->segment) {
+		end_over(e, c);
+		return;
+	}
 	segment_orphan(e, c);
 	if (c->name)
 		name_release(&e->names, c->name);
@@ -284,11 +343,20 @@ void client_watch_death(struct engine *e, struct client *c)
 		control_watch(e, &c->death, c->peer.pidfd, client_died);
 }
 
-static bool is_welcome(struct engine *e, const struct client *c)
+/* Takes a place among the clients, if there is one. */
+static bool client_take_place(struct engine *e, struct client *c)
 {
-	return e->nr_clients < e->config.clients_max &&
-	       (c->local || (c->tenant->nr_clients < e->config.clients_per_tenant_max &&
-			     tenant_charge(&e->tenants, c->tenant, RESOURCE_FDS, 1)));
+	if (e->nr_clients >= e->config.clients_max)
+		return false;
+	if (!c->local) {
+		if (c->tenant->nr_clients >= e->config.clients_per_tenant_max ||
+		    !tenant_charge(&e->tenants, c->tenant, RESOURCE_FDS, 1))
+			return false;
+		c->fds = 1;
+	}
+	e->nr_clients++;
+	c->tenant->nr_clients++;
+	return true;
 }
 
 static void evict_refused(struct engine *e)
@@ -306,15 +374,11 @@ static void evict_refused(struct engine *e)
 /* Over a limit: a few may stay until they said HELLO and heard why. */
 static void client_admit(struct engine *e, struct client *c)
 {
-	c->refused = !is_welcome(e, c);
-	c->fds = !c->refused && !c->local;
+	c->refused = !client_take_place(e, c);
 	if (c->refused) {
 		if (e->nr_refused >= CLIENTS_REFUSED_MAX)
 			evict_refused(e);
 		e->nr_refused++;
-	} else {
-		e->nr_clients++;
-		c->tenant->nr_clients++;
 	}
 	c->next = e->clients;
 	c->at = &e->clients;

@@ -28,6 +28,7 @@
 #define CLIENTS_REFUSED_MAX 16
 
 struct buffer;
+struct errand;
 
 struct client_ring {
 	struct client_ring *next;
@@ -57,8 +58,10 @@ struct client {
 	bool said_hello, observer, membarrier;
 	bool busy;		/* a round of it is on its way */
 	bool ending;
+	bool over;		/* nothing of it is touched any more */
 	uint16_t end_rule;	/* what its requests end with */
 	struct round *round;	/* the one it has */
+	struct errand *errand;	/* receives from its socket, or closes it */
 	void (*resume)(struct engine *e, struct client *c); /* after dropping regions */
 	void (*after_end)(struct engine *e, struct client *c);
 
@@ -99,6 +102,11 @@ void client_await(struct engine *e, struct client *c,
 void client_idle(struct engine *e, struct client *c);
 /* Begins to take everything from it; its requests end with rule. May be repeated. */
 void client_end(struct engine *e, struct client *c, uint16_t rule);
+/* An errand is back: with a message or ctl_recv()'s error; or the socket is closed. */
+void client_received(struct engine *e, struct client *c, int rc, struct ctl_message *m);
+void client_closed(struct engine *e, struct client *c);
+/* The engine stops: goes on without it. */
+void client_abandon_errand(struct engine *e, struct client *c);
 /* Frees those that ended. */
 void clients_bury(struct engine *e);
 bool client_charge(struct engine *e, struct client *c, enum resource r, uint32_t n);

@@ -6,7 +6,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -57,26 +56,17 @@ void control_unwatch(struct engine *e, struct event_source *s)
 
 /* ---- inbox ------------------------------------------------------------- */
 
+/* All under the lock: once the control thread sees the item, we are through with e,
+ * which may be freed then. */
 void control_post(struct engine *e, struct inbox_item *item)
 {
+	pthread_mutex_lock(&e->inbox_lock);
 	if (item) {
-		pthread_mutex_lock(&e->inbox_lock);
 		item->next = e->inbox;
 		e->inbox = item;
-		pthread_mutex_unlock(&e->inbox_lock);
 	}
 	wake_event_signal(e->wake_fd);
-}
-
-static void adopt(struct engine *e, struct inbox_item *item)
-{
-	if (item->listener)
-		listener_adopt(e, item->listener);
-	else if (e->stopping)
-		close(item->fd);
-	else
-		client_adopt(e, item->fd, true);
-	free(item);
+	pthread_mutex_unlock(&e->inbox_lock);
 }
 
 static void begin_stop(struct engine *e)
@@ -89,15 +79,15 @@ static void begin_stop(struct engine *e)
 	for (struct client *c = e->clients, *next; c; c = next) {
 		next = c->next;
 		client_end(e, c, TENT_RULE_ENGINE_STOPPED);
+		client_abandon_errand(e, c);
 	}
 }
 
-static void inbox_ready(struct engine *e, struct event_source *s)
+bool control_collect(struct engine *e)
 {
 	struct inbox_item *list, *next;
 	bool stop;
 
-	wake_event_drain(s->fd);
 	pthread_mutex_lock(&e->inbox_lock);
 	list = e->inbox;
 	e->inbox = NULL;
@@ -105,9 +95,15 @@ static void inbox_ready(struct engine *e, struct event_source *s)
 	pthread_mutex_unlock(&e->inbox_lock);
 	for (; list; list = next) {
 		next = list->next;
-		adopt(e, list);
+		list->arrive(e, list);
 	}
-	if (stop)
+	return stop;
+}
+
+static void inbox_ready(struct engine *e, struct event_source *s)
+{
+	wake_event_drain(s->fd);
+	if (control_collect(e))
 		begin_stop(e);
 	control_rearm(e, s);
 }

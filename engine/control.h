@@ -29,21 +29,23 @@ struct event_source {
 	void (*ready)(struct engine *e, struct event_source *s);
 };
 
+/* What another thread hands to the control thread, where arrive() takes it. After the
+ * last turn of the loop it gets the item with stopping set. */
+struct inbox_item {
+	struct inbox_item *next;
+	void (*arrive)(struct engine *e, struct inbox_item *item);
+	struct engine *engine;
+};
+
 struct listener {
 	struct event_source source;
+	struct inbox_item item;		/* its way to the control thread */
 	struct listener *next;
 	int fd;
 	bool paused;		/* out of descriptors: looked at again a little later */
 	char path[108];
 	dev_t dev;		/* of the socket file we made */
 	ino_t ino;
-};
-
-/* What another thread hands to the control thread. */
-struct inbox_item {
-	struct inbox_item *next;
-	int fd;
-	struct listener *listener;	/* a listening socket; else a client of ours */
 };
 
 struct engine_poller {
@@ -102,6 +104,8 @@ void *control_main(void *engine);
 
 /* Any thread. Queues an item, or with NULL just wakes the control thread. */
 void control_post(struct engine *e, struct inbox_item *item);
+/* Takes what was queued; also once the thread is gone. True: a stop was asked for. */
+bool control_collect(struct engine *e);
 
 /* 0 or -errno. The source is armed. */
 int control_watch(struct engine *e, struct event_source *s, int fd,
@@ -110,13 +114,12 @@ void control_rearm(struct engine *e, struct event_source *s);
 /* Forgets it; the fd stays the caller's. Safe on one that is not watched. */
 void control_unwatch(struct engine *e, struct event_source *s);
 
-/* accept.c: starts accepting at a listener from the inbox, which is the engine's now. */
-void listener_adopt(struct engine *e, struct listener *l);
-/* Accepts nothing more; the socket stays. */
+/* accept.c: accepts nothing more; the socket stays. */
 void listener_stop(struct engine *e, struct listener *l);
 /* It was paused: tries again. */
 void listener_resume(struct engine *e, struct listener *l);
-/* Any thread: makes the listening socket, in place of a stale one. 0 or -errno. */
+/* Any thread: makes the listening socket, in place of a stale one; l->item is ready to
+ * be posted. 0 or -errno. */
 int listener_open(const char *path, struct listener **l);
 /* Any thread: removes the file if it is still ours, closes, frees. */
 void listener_close(struct listener *l);

@@ -309,56 +309,60 @@ void engine_destroy(struct engine *e)
 	pthread_mutex_unlock(&e->inbox_lock);
 	control_post(e, NULL);
 	pthread_join(e->thread, NULL);
-	while (e->inbox) {	/* came after the stop */
-		struct inbox_item *next = e->inbox->next;
-
-		if (e->inbox->listener)
-			listener_close(e->inbox->listener);
-		else
-			close(e->inbox->fd);
-		free(e->inbox);
-		e->inbox = next;
-	}
+	control_collect(e);	/* what came too late, to be let go */
 	engine_free(e);
 }
 
 /* ---- doors ------------------------------------------------------------- */
 
+struct local_socket {
+	struct inbox_item item;	/* first */
+	int fd;
+};
+
+static void local_arrives(struct engine *e, struct inbox_item *item)
+{
+	struct local_socket *s = (struct local_socket *)item;
+
+	if (e->stopping)
+		close(s->fd);
+	else
+		client_adopt(e, s->fd, true);
+	free(s);
+}
+
 int engine_attach_local(struct engine *e)
 {
-	struct inbox_item *item;
+	struct local_socket *s;
 	int fds[2];
 
 	if (!is_ours(e))
 		return -ESRCH;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
 		return -errno;
-	item = calloc(1, sizeof(*item));
-	if (!item) {
+	s = calloc(1, sizeof(*s));
+	if (!s) {
 		close(fds[0]);
 		close(fds[1]);
 		return -ENOMEM;
 	}
-	item->fd = fds[1];
-	control_post(e, item);
+	s->item.arrive = local_arrives;
+	s->fd = fds[1];
+	control_post(e, &s->item);
 	return fds[0];
 }
 
 int engine_listen(struct engine *e, const char *path)
 {
-	struct inbox_item *item;
+	struct listener *l;
 	int rc;
 
 	if (!is_ours(e))
 		return -ESRCH;
-	item = calloc(1, sizeof(*item));
-	rc = item ? listener_open(path, &item->listener) : -ENOMEM;
-	if (rc < 0) {
-		free(item);
-		return rc;
-	}
-	control_post(e, item);
-	return 0;
+	rc = listener_open(path, &l);
+	if (rc == 0)
+		control_post(e, &l->item);
+	return rc;
 }
 
 bool engine_drive(struct engine *e)

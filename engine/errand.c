@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* errand.c - receiving and closing descriptors that may block. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "engine/client.h"
+#include "engine/errand.h"
+
+#define STACK_SIZE (256u * 1024)
+#define STRAYS_MAX 256u
+
+/* errand.life. Whoever exchanges it second knows what the first one did. */
+enum { LIFE_OUT = 0, LIFE_BACK = 1, LIFE_ABANDONED = 2 };
+
+static uint32_t nr_strays;	/* threads that nobody counts elsewhere */
+
+/* Without room for descriptors the kernel says that there are some, and keeps them. A
+ * reset is told once, before what is still in the queue. */
+enum errand_peek errand_peek(int sock)
+{
+	uint8_t byte;
+	struct iovec v = { &byte, sizeof(byte) };
+	struct msghdr h;
+	ssize_t n;
+
+	do {
+		h = (struct msghdr){ .msg_iov = &v, .msg_iovlen = 1 };
+		n = recvmsg(sock, &h, MSG_PEEK | MSG_DONTWAIT);
+	} while (n < 0 && (errno == ECONNRESET || errno == EINTR));
+	if (n < 0)
+		return errno == EAGAIN ? PEEK_NOTHING : PEEK_END;
+	if (h.msg_flags & MSG_CTRUNC)
+		return PEEK_LOADED;
+	return n ? PEEK_PLAIN : PEEK_END;
+}
+
+static int start_thread(void *(*body)(void *), void *arg)
+{
+	pthread_attr_t attr;
+	sigset_t all, before;
+	pthread_t thread;
+	int rc = pthread_attr_init(&attr);
+
+	if (rc)
+		return -rc;
+	pthread_attr_setstacksize(&attr, STACK_SIZE);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(&thread, &attr, body, arg);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attr);
+	return -rc;
+}
+
+/* Everything a client may send is a memfd; those can be closed anywhere. */
+static void drop_others(struct ctl_message *m)
+{
+	for (int i = 0; i < m->nr_fds; i++) {
+		if (fcntl(m->fds[i], F_GET_SEALS) >= 0)
+			continue;
+		close(m->fds[i]);
+		m->fds[i] = -1;
+	}
+}
+
+static void *errand_main(void *arg)
+{
+	struct errand *errand = arg;
+	struct engine *e = errand->item.engine;
+
+	if (errand->receives)
+		errand->rc = ctl_recv(errand->sock, &errand->message, MSG_DONTWAIT);
+	if (errand->receives && errand->rc == 0)
+		drop_others(&errand->message);
+	close(errand->sock);
+	/* BACK: the engine waits for the item. */
+	if (exchange(&errand->life, (uint32_t)LIFE_BACK) == LIFE_OUT) {
+		control_post(e, &errand->item);
+	} else {
+		ctl_close_fds(&errand->message);
+		free(errand);
+	}
+	return NULL;
+}
+
+static void errand_back(struct engine *e, struct inbox_item *item)
+{
+	struct errand *errand = (struct errand *)item;
+
+	errand->client->errand = NULL;
+	if (errand->receives)
+		client_received(e, errand->client, errand->rc, &errand->message);
+	else
+		client_closed(e, errand->client);
+	ctl_close_fds(&errand->message);
+	free(errand);
+}
+
+static int errand_send(struct engine *e, struct client *c, int sock, bool receives)
+{
+	struct errand *errand = sock < 0 ? NULL : calloc(1, sizeof(*errand));
+	int rc;
+
+	if (!errand)
+		return -ENOMEM;
+	errand->item.engine = e;
+	errand->item.arrive = errand_back;
+	errand->client = c;
+	errand->sock = sock;
+	errand->receives = receives;
+	rc = start_thread(errand_main, errand);
+	if (rc < 0)
+		free(errand);
+	else
+		c->errand = errand;
+	return rc;
+}
+
+int errand_receive(struct engine *e, struct client *c)
+{
+	int sock = fcntl(c->sock, F_DUPFD_CLOEXEC, 0);
+	int rc = errand_send(e, c, sock, true);
+
+	if (rc < 0 && sock >= 0)
+		close(sock);	/* not the last one */
+	return rc;
+}
+
+int errand_close(struct engine *e, struct client *c)
+{
+	return errand_send(e, c, c->sock, false);
+}
+
+bool errand_abandon(struct errand *errand)
+{
+	return exchange(&errand->life, (uint32_t)LIFE_ABANDONED) == LIFE_OUT;
+}
+
+static void *stray_main(void *arg)
+{
+	close((int)(intptr_t)arg);
+	fetch_add(&nr_strays, -1u);
+	return NULL;
+}
+
+void errand_close_stray(int fd)
+{
+	if (fetch_add(&nr_strays, 1u) < STRAYS_MAX &&
+	    start_thread(stray_main, (void *)(intptr_t)fd) == 0)
+		return;
+	fetch_add(&nr_strays, -1u);
+	close(fd);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * errand.h - the two things that a hostile client can make block for as long as it
+ * likes: taking a descriptor out of a message, and closing one. (A socket that lingers
+ * and a file of a FUSE file system wait in close(); what was sent and never received is
+ * closed with the socket that holds it.) They are done by a thread of their own, and
+ * only that client waits for it. A message without descriptors takes no thread.
+ */
+#ifndef TENT_ENGINE_ERRAND_H
+#define TENT_ENGINE_ERRAND_H
+
+#include "engine/control.h"
+#include "ring/ctl_io.h"
+
+struct errand {
+	struct inbox_item item;		/* first: how it comes back */
+	struct client *client;
+	int sock;			/* receive: a duplicate; close: the client's */
+	bool receives;
+	int rc;				/* of ctl_recv() */
+	uint32_t life;			/* enum of errand.c: who frees it */
+	struct ctl_message message;	/* what is no memfd in it was closed: -1 */
+};
+
+enum errand_peek {
+	PEEK_NOTHING,	/* yet */
+	PEEK_END,	/* the other end is closed, and all was received */
+	PEEK_PLAIN,	/* a message without descriptors */
+	PEEK_LOADED	/* a message with some */
+};
+
+/* What comes next? Looks, and takes nothing. */
+enum errand_peek errand_peek(int sock);
+
+/* Receives the client's next message; client_received() gets it. -errno: no thread. */
+int errand_receive(struct engine *e, struct client *c);
+/* Closes the client's socket; client_closed() is told. -errno: no thread. */
+int errand_close(struct engine *e, struct client *c);
+/* The engine stops and does not wait: the errand ends by itself, unless it is on its
+ * way back already (false). */
+bool errand_abandon(struct errand *errand);
+
+/* Closes fd, whatever that takes, and tells nobody. */
+void errand_close_stray(int fd);
+
+#endif /* TENT_ENGINE_ERRAND_H */
