@@ -200,6 +200,8 @@ struct lib_batch *lib_batch_find(struct lib_engine *e, uint64_t id)
 void lib_batch_reclaim(struct lib_batch *b)
 {
 	store_release(&b->id, 0ull); /* L2: stale before anything else changes */
+	store_release(&b->engine, 0ull); /* nobody's: lib_batch_drop() passes it by */
+	b->orphan = false;
 	lib_pool_lock();
 	tasks_put(b->tasks);
 	place_put(b);
@@ -235,10 +237,8 @@ void lib_batch_drop(struct lib_batch *b, uint64_t engine)
 	if (!r || load_acquire(&b->engine) != engine)
 		return;
 	lib_lock(&r->lock); /* a late tent_free_batch() holds it too */
-	if (load_acquire(&b->engine) == engine && (load_relaxed(&b->id) || b->orphan)) {
-		b->orphan = false;
+	if (load_acquire(&b->engine) == engine)
 		lib_batch_reclaim(b);
-	}
 	lib_unlock(&r->lock);
 }
 

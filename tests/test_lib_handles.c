@@ -214,6 +214,42 @@ static void a_batch_freed_in_flight_is_stale_at_once_and_its_work_ends(void **st
 	assert_true(lib_batch_count() <= places + 128);
 }
 
+static int by_address(const void *a, const void *b)
+{
+	uintptr_t x = *(const uintptr_t *)a, y = *(const uintptr_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Batches that were freed in flight ended on their own; destroying their engine must
+ * not free them again, or two new ones would share their tasks. */
+static void batches_freed_before_their_engine_are_freed_once(void **state)
+{
+	enum { NR = 400 };
+	struct lib_fix *f = *state;
+	tent_request_v1_t r = lib_fix_request(f, TENT_OPCODE_WRITE, 0, HALF, 65536);
+	tent_batch_id_t ids[NR];
+	uintptr_t tasks[NR];
+
+	for (int i = 0; i < 100; i++) {
+		ids[i] = tent_allocate_batch(f->engine, 32);
+		assert_int_equal(tent_submit_v1(f->engine, ids[i], &r, 1), 0);
+		assert_int_equal(tent_free_batch(f->engine, ids[i]), 0);
+	}
+	tent_destroy_engine(f->engine);
+	f->engine = tent_create_engine();
+	assert_true(tent_available(f->engine));
+	for (int i = 0; i < NR; i++) {
+		ids[i] = tent_allocate_batch(f->engine, 32);
+		tasks[i] = (uintptr_t)lib_batch_find(lib_engine_find(f->engine), ids[i])->tasks;
+	}
+	qsort(tasks, NR, sizeof(tasks[0]), by_address);
+	for (int i = 1; i < NR; i++)
+		assert_int_not_equal(tasks[i], tasks[i - 1]);
+	for (int i = 0; i < NR; i++)
+		assert_int_equal(tent_free_batch(f->engine, ids[i]), 0);
+}
+
 static void an_engine_goes_with_work_in_flight_and_touches_nothing_after(void **state)
 {
 	struct lib_fix *f = *state;
@@ -482,6 +518,7 @@ static void requests_that_hang_end_with_the_engine(void **state)
 	TEST(a_batch_of_another_engine_is_stale, start),		\
 	TEST(batch_sizes_outside_their_range_are_refused, start),	\
 	TEST(a_batch_freed_in_flight_is_stale_at_once_and_its_work_ends, start), \
+	TEST(batches_freed_before_their_engine_are_freed_once, start),	\
 	TEST(an_engine_goes_with_work_in_flight_and_touches_nothing_after, start), \
 	TEST(destroying_an_engine_ends_the_threads_inside_it, start),	\
 	TEST(every_handle_is_stale_in_a_forked_child, start),		\
