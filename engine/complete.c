@@ -271,7 +271,7 @@ void complete_with(struct poller *p, struct transfer *t, uint16_t rule)
 static struct tent_completion *begin_plain(struct ring_state *r, uint16_t rule)
 {
 	struct tent_completion *c = ring_host_next(&r->host);
-	uint32_t now = ticks_since(ticks_now(), r->intake.seen_ticks);
+	uint32_t now = ticks_since(ticks_now(), r->intake.judge.seen_ticks);
 
 	r->host.pending++;
 	c->user_data = r->intake.user_data;
@@ -280,7 +280,7 @@ static struct tent_completion *begin_plain(struct ring_state *r, uint16_t rule)
 	c->index = 0;
 	c->count = 1;
 	c->credits = 1;
-	c->seen_ticks = r->intake.seen_ticks;
+	c->seen_ticks = r->intake.judge.seen_ticks;
 	c->posted_ticks = now;
 	c->device_ticks = now;
 	c->published_ticks = now;

@@ -102,7 +102,7 @@ static void settle(struct ring_state *r, const struct tent_indirect *a, struct r
 		.results = (struct tent_result *)address_in(g, a->results),
 		.batch = {
 			.indirect = &r->indirect, .user_data = in->user_data,
-			.seen_ticks = in->seen_ticks, .nr = a->count, .credits = 1,
+			.seen_ticks = in->judge.seen_ticks, .nr = a->count, .credits = 1,
 			.left = a->count, .first_bad = a->count,
 			.posted_ticks = UINT32_MAX, .status = TENT_STATUS_COMPLETED,
 		},
@@ -133,7 +133,7 @@ void indirect_begin(struct poller *p, struct ring_state *r, const struct tent_sl
 		return;
 	}
 	settle(r, &area, region, memory, size);
-	in->batch = &r->indirect.batch;
+	in->judge.batch = &r->indirect.batch;
 	p->indirect_entries += area.count;
 }
 
@@ -170,12 +170,11 @@ static void judge_piece(struct poller *p, struct ring_state *r, uint32_t n)
 	struct indirect *ind = &r->indirect;
 	struct refusal why;
 
-	intake_prepare(p, r);
 	for (uint32_t i = 0; i < n; i++) {
 		p->piece[i] = &ind->transfers[ind->judged + i];
 		p->piece[i]->ring = r;
 	}
-	if (!judge_batch(&p->judge, p->slots, p->cells, n, p->piece, &why)) {
+	if (!judge_batch(&in->judge, p->slots, p->cells, n, p->piece, &why)) {
 		why.index += in->taken;
 		intake_refuse(r, &why);
 	}
@@ -192,12 +191,12 @@ uint32_t indirect_take(struct poller *p, struct ring_state *r, uint32_t left)
 	uint32_t n = in->nr - in->taken < left ? in->nr - in->taken : left;
 	struct sniff sniff;
 
-	sniff_begin(&sniff, in->flags);
+	sniff_begin(&sniff, in->judge.slot_flags);
 	for (uint32_t i = 0; i < n; i++) {
 		copy_entry(p, &r->indirect, in->taken + i, i);
 		sniff_slot(&sniff, &p->slots[i], false);
 	}
-	p->judge.is_plain = sniff_is_plain(&sniff);
+	intake_prepare(p, r, sniff_is_plain(&sniff));
 	judge_piece(p, r, n);
 	in->taken += n;
 	if (in->taken < in->nr)
@@ -253,7 +252,7 @@ void indirect_done(struct poller *p, struct ring_state *r)
 
 void indirect_discard(struct poller *p, struct ring_state *r)
 {
-	if (r->intake.batch == &r->indirect.batch)
+	if (r->intake.judge.batch == &r->indirect.batch)
 		indirect_done(p, r);
 }
 
@@ -290,7 +289,7 @@ void indirect_drop(struct ring_state *r, const struct region *region)
 	if (!ind->region || ind->region != region)
 		return;
 	forget_arrays(ind);
-	if (r->intake.step != INTAKE_TAKE || r->intake.batch != &ind->batch)
+	if (r->intake.step != INTAKE_TAKE || r->intake.judge.batch != &ind->batch)
 		return;
 	r->intake.why = gone;
 	r->intake.step = INTAKE_RELEASE;

@@ -56,7 +56,7 @@ struct bench {
 	uint32_t priorities;	/* how many numbers a priority may have */
 	bool foreign;		/* the target is somebody else's segment */
 	uint16_t effective[4];	/* what a priority's number stands for: EFFECTIVE() */
-	struct planner planner;
+	const struct planner *planner;
 };
 
 /* Slots hold pointers of any width in 8 bytes, the high half included. */
@@ -220,11 +220,26 @@ _Static_assert((HINT_BYTES & (HINT_BYTES - 1)) == 0 && sizeof(struct region_hint
 	       "hint_of() masks");
 
 /* Spreads the hints over the table's span. */
-static inline int hint_shift(const struct region_table *t)
+static __attribute__((noinline)) int hint_spread(const struct region_table *t,
+						 const struct region_table **last, int *shift)
 {
 	uint64_t span = t->nr ? t->entries[t->nr - 1].base - t->entries[0].base : 0;
 
-	return __builtin_clzll(HINT_BYTES) - __builtin_clzll(span | HINT_BYTES);
+	*last = t;
+	*shift = __builtin_clzll(HINT_BYTES) - __builtin_clzll(span | HINT_BYTES);
+	return *shift;
+}
+
+static inline int source_shift(struct region_hints *h, const struct region_table *t)
+{
+	return likely(h->source_table == t) ? h->source_shift :
+	       hint_spread(t, &h->source_table, &h->source_shift);
+}
+
+static inline int target_shift(struct region_hints *h, const struct region_table *t)
+{
+	return likely(h->target_table == t) ? h->target_shift :
+	       hint_spread(t, &h->target_table, &h->target_shift);
 }
 
 static inline __attribute__((always_inline)) struct region_hint *
@@ -284,7 +299,7 @@ static inline __attribute__((always_inline)) bool bench_target(struct bench *b, 
 	if (!segment)
 		return false;
 	b->target.table = segment_table(segment);
-	shift = hint_shift(b->target.table);
+	shift = b->j->hints ? target_shift(b->j->hints, b->target.table) : 0;
 	b->shift = b->shift > shift ? b->shift : shift;
 	b->target_id = id;
 	b->foreign = segment != h->segments[0];
@@ -333,7 +348,7 @@ static inline struct fault policy_fault(const struct bench *b, const struct want
 			return FAULT(POLICY_UNKNOWN, w->policy_length);
 		t->flags |= TENT_CQE_F_POLICY_DOWNGRADED;
 	}
-	rule = plan_transfer(&b->planner, w->hint, t);
+	rule = plan_transfer(b->planner, w->hint, t);
 	return (struct fault){ rule, w->hint };
 }
 
@@ -350,7 +365,7 @@ static bool is_soft(uint16_t rule)
 #define EFFECTIVE(priority) ((uint64_t)((priority) | ((priority) - 1) << 8))
 
 static inline __attribute__((always_inline)) void
-bench_init(struct bench *b, const struct judge *j)
+bench_init(struct bench *b, const struct judge *j, const struct planner *planner)
 {
 	uint64_t map = EFFECTIVE(j->space->default_priority) | /* UNSPEC */
 		       EFFECTIVE(TENT_PRIORITY_HIGH) << 16 |
@@ -369,13 +384,22 @@ bench_init(struct bench *b, const struct judge *j)
 	b->source.hints = j->hints ? j->hints->source : NULL;
 	b->target.hints = j->hints ? j->hints->target : NULL;
 	b->source.table = segment_table(j->handles->segments[0]);
-	b->shift = hint_shift(b->source.table);
+	b->shift = j->hints ? source_shift(j->hints, b->source.table) : 0;
 	/* Its own segment to begin with: a mark for "none yet" would be a number that a
 	 * client may name, and would then find whatever table was there before. */
 	b->target.table = b->source.table;
 	b->target_id = 0;
 	b->foreign = false;
-	planner_init(&b->planner, j->queues, j->nr_queues);
+	b->planner = planner;
+}
+
+/* The judge's planner; own is one when it has none. */
+static inline const struct planner *planner_of(const struct judge *j, struct planner *own)
+{
+	if (likely(j->planner))
+		return j->planner;
+	planner_init(own, j->queues, j->nr_queues);
+	return own;
 }
 
 /* opcode, intent, priority, level in one store. */
@@ -414,7 +438,7 @@ fill(const struct bench *b, const struct tent_slot *s, const struct wanted *w,
 	t->length = r->length;
 	t->deadline_ns = w->deadline_ns;
 	put_kind(t, (uint32_t)r->opcode, (uint32_t)w->intent, b->effective[w->priority]);
-	put_end(t, w->downgrades, b->planner.transport); /* if planner.mapped moves it */
+	put_end(t, w->downgrades, b->planner->transport); /* if planner->mapped moves it */
 	t->user_data = s->user_data;
 	t->done = 0;
 	t->error = TENT_OK;
@@ -484,7 +508,7 @@ judge_plain(struct bench *b, const struct tent_slot *s, uint32_t index, struct t
 	fill(b, s, &w, index, t);
 	t->local = local->region;
 	t->remote = remote->region;
-	t->queue = b->planner.mapped;	/* and transport, see fill() */
+	t->queue = b->planner->mapped;	/* and transport, see fill() */
 	return true;
 }
 
@@ -501,37 +525,52 @@ judge_run(struct bench *b, const struct tent_slot *s, uint32_t count, uint32_t i
 	return (uint32_t)(s - first);
 }
 
+/* Entries from i on go the long way, but for those between that find their hints. Where
+ * it stopped: at a fault, or at count. */
+static __attribute__((noinline)) uint32_t
+judge_rest(const struct judge *j, const struct tent_slot *slots,
+	   const char (*cells)[TENT_CELL_SIZE], uint32_t i, uint32_t count,
+	   struct transfer **transfers, bool *some_ended)
+{
+	struct planner own;
+	struct bench b;
+
+	bench_init(&b, j, planner_of(j, &own));
+	for (; i < count; i++) {
+		uint32_t index = j->first_index + i;
+
+		if (j->is_plain && j->hints && b.planner->mapped &&
+		    judge_plain(&b, &slots[i], index, transfers[i]))
+			continue;
+		if (!judge_general(&b, &slots[i], cells[i], index, transfers[i]))
+			break;
+		*some_ended |= transfers[i]->status != TENT_STATUS_WAITING;
+	}
+	return i;
+}
+
 bool judge_batch(const struct judge *j, const struct tent_slot *slots,
 		 const char (*cells)[TENT_CELL_SIZE], uint32_t count,
 		 struct transfer **transfers, struct refusal *why)
 {
-	struct bench plain, general;
-	bool any_general = false, some_ended = false, is_plain;
+	struct bench plain;
+	uint32_t i = 0;
 
-	bench_init(&plain, j);
-	is_plain = j->is_plain && j->hints && plain.planner.mapped;
-	for (uint32_t i = 0; i < count; i++) {
-		if (likely(is_plain))
-			i += judge_run(&plain, &slots[i], count - i, j->first_index + i,
-				       &transfers[i]);
-		if (i == count)
-			break;
-		if (!any_general)
-			bench_init(&general, j);
-		any_general = true;
-		if (judge_general(&general, &slots[i], cells[i], j->first_index + i,
-				  transfers[i])) {
-			some_ended |= transfers[i]->status != TENT_STATUS_WAITING;
-			continue;
-		}
-		/* What one pass refuses the other must never let through. */
-		if (judge_in_order(j, slots, cells, count, why))
-			*why = (struct refusal){ .rule = TENT_RULE_SYSTEM, .index = i };
-		return false;
-	}
 	why->rule = 0;
-	why->some_ended = some_ended;
-	return true;
+	why->some_ended = false;
+	if (likely(j->is_plain && j->hints && j->planner && j->planner->mapped)) {
+		bench_init(&plain, j, j->planner);
+		i = judge_run(&plain, slots, count, j->first_index, transfers);
+		if (likely(i == count))
+			return true;
+	}
+	i = judge_rest(j, slots, cells, i, count, transfers, &why->some_ended);
+	if (i == count)
+		return true;
+	/* What one pass refuses the other must never let through. */
+	if (judge_in_order(j, slots, cells, count, why))
+		*why = (struct refusal){ .rule = TENT_RULE_SYSTEM, .index = i };
+	return false;
 }
 
 enum stage { STAGE_LAYOUT, STAGE_FIELDS, STAGE_ADDRESS, STAGE_POLICY, STAGES };
@@ -560,9 +599,10 @@ bool judge_in_order(const struct judge *j, const struct tent_slot *slots,
 		    const char (*cells)[TENT_CELL_SIZE], uint32_t count,
 		    struct refusal *why)
 {
+	struct planner own;
 	struct bench b;
 
-	bench_init(&b, j);
+	bench_init(&b, j, planner_of(j, &own));
 	for (int stage = STAGE_LAYOUT; stage < STAGES; stage++)
 		for (uint32_t i = 0; i < count; i++) {
 			struct fault f = stage_fault(&b, stage, &slots[i], cells[i]);

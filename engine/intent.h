@@ -36,7 +36,12 @@ struct region_hint {
 struct region_hints {
 	struct region_hint source[REGION_HINTS];
 	struct region_hint target[REGION_HINTS];
+	/* address >> shift names a hint; of these tables */
+	const struct region_table *source_table, *target_table;
+	int source_shift, target_shift;
 };
+
+struct planner;
 
 struct judge {
 	const struct client_space *space;
@@ -51,6 +56,7 @@ struct judge {
 	uint64_t seen_ticks;
 	struct batch_state *batch;
 	struct region_hints *hints;
+	const struct planner *planner; /* of queues, or NULL: made when it is needed */
 	bool is_plain;		/* sniff_slot() found nothing in any of the slots */
 };
 

@@ -32,13 +32,12 @@ __attribute__((noinline)) void poller_resync(struct poller *p)
 	p->synced = ticks_now();
 }
 
-static inline bool serve_ring(struct poller *p, struct ring_state *r)
+/* Looks whether the SIGBUS handler condemned a client whose rings are silent. */
+static void end_condemned(struct poller *p)
 {
-	if (unlikely(load_relaxed(&r->space->condemned)))
-		ring_begin_end(r, TENT_RULE_RING_MAPPING);
-	if (unlikely(r->end_rule))
-		return ring_end_step(p, r);
-	return intake_waits(r) && intake_ring(p, r);
+	for (struct ring_state *r = p->rings; r; r = r->next)
+		if (load_relaxed(&r->space->condemned))
+			ring_begin_end(r, TENT_RULE_RING_MAPPING);
 }
 
 /* Ageing and timeouts; only while something is in flight. */
@@ -50,25 +49,45 @@ static void slow_clock(struct poller *p)
 		return;
 	p->next_tick = now + p->tick_period;
 	sched_tick(p, now);
+	end_condemned(p);
 	if (now - p->synced > p->resync_ticks)
 		poller_resync(p);
 }
 
 static void idle_clock(struct poller *p)
 {
-	if (++p->idle_turns % IDLE_LOOKS == 0 && ticks_now() - p->synced > p->resync_ticks)
+	if (++p->idle_turns % IDLE_LOOKS)
+		return;
+	end_condemned(p);
+	if (ticks_now() - p->synced > p->resync_ticks)
 		poller_resync(p);
+}
+
+/* Backends are asked while they hold something; now and then when not, for what they
+ * have to tidy up. */
+static inline bool poll_backends(struct poller *p)
+{
+	if (likely(!p->nr_posted) && p->idle_turns % IDLE_LOOKS)
+		return false;
+	return sched_poll(p);
 }
 
 bool poller_turn(struct poller *p)
 {
 	bool any = false;
+	uint32_t nr;
 
 	if (unlikely(load_relaxed(&p->inbox) || p->active))
 		any = poller_commands(p);
-	for (struct ring_state *r = p->rings; r; r = r->next)
-		any |= serve_ring(p, r);
-	any |= sched_poll(p);
+	for (struct ring_state *r = p->rings; r; r = r->next) {
+		if (likely(!r->attention) && !ring_host_peek(&r->host, &nr))
+			continue;
+		if (unlikely(r->end_rule))
+			any |= ring_end_step(p, r);
+		else
+			any |= intake_ring(p, r);
+	}
+	any |= poll_backends(p);
 	if (sched_waits(p))
 		any |= sched_turn(p);
 	if (unlikely(p->nr_reclaiming))
@@ -197,8 +216,7 @@ int poller_create(struct poller **out, const struct poller_options *o,
 	p->o.turn_bytes = o->turn_bytes > SCHED_POST_BYTES ? o->turn_bytes : SCHED_POST_BYTES;
 	p->quantum = p->o.turn_bytes / 4 < 4096 ? 4096 :
 		     p->o.turn_bytes / 4 > SCHED_QUANTUM ? SCHED_QUANTUM : p->o.turn_bytes / 4;
-	p->judge = (struct judge){ .queues = queues, .nr_queues = nr_queues,
-				   .one_level = o->no_priorities, .hints = &p->hints };
+	planner_init(&p->planner, queues, nr_queues);
 	tick_clock_calibrate(&p->clock);
 	p->synced = ticks_now();
 	set_times(p);

@@ -94,7 +94,7 @@ static bool is_waited_for(const struct poller *p)
 	if (load_relaxed(&p->inbox) || p->active || sched_waits(p) || p->nr_reclaiming)
 		return true;
 	for (const struct ring_state *r = p->rings; r; r = r->next)
-		if ((r->end_rule && !r->ended) || (!r->end_rule && intake_waits(r)) ||
+		if ((r->end_rule && !r->ended) || (!r->end_rule && (r->attention || intake_has_batch(r))) ||
 		    load_relaxed(&r->space->condemned) > r->ended)
 			return true;
 	return false;

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include "engine/plan.h"
 #include "engine/ring_state.h"
 
 /* A round of the rings that have work in a level. */
@@ -26,12 +27,12 @@ struct poller {
 	bool stopped;
 	uint64_t round;			/* of a level, counted over all of them */
 	uint64_t next_tick;		/* ticks: when ageing and timeouts are due */
-	struct judge judge;		/* per batch: handles, now, flags; the rest stays */
 	struct tent_slot *slots;	/* turn_slots private copies */
 	char (*cells)[TENT_CELL_SIZE];
 	struct transfer **piece;	/* turn_slots records on their way */
 	struct transfer **ended;	/* those of them that have ended already */
 	struct region_hints hints;
+	struct planner planner;
 	/* settings */
 	struct poller_options o;
 	struct backend_queue **queues;
@@ -41,7 +42,7 @@ struct poller {
 	uint64_t tick_period;		/* ticks between two looks at ages */
 	uint64_t synced;		/* ticks: when clock was last set right */
 	uint64_t resync_ticks, stale_ticks; /* when it should be, when it must be */
-	uint64_t quantum;		/* bytes a ring moves before the next one's go */
+	int64_t quantum;		/* bytes a ring moves before the next one's go */
 	uint32_t yield;			/* any thread sets it; spinning gives way */
 	bool yielding;			/* what the rings were told last */
 	struct poller_stats stats;

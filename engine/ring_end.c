@@ -46,7 +46,7 @@ bool ring_end_step(struct poller *p, struct ring_state *r)
 	if (r->ended)
 		return false;
 	if (intake_abandon(p, r) || end_queued(p, r))
-		return true;
+		return true;	/* attention stays: the ring is not looked at otherwise */
 	if (r->in_flight) {
 		call_back_posted(p, r);
 		return false;	/* what is left is up to the backends */

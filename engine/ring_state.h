@@ -77,43 +77,41 @@ enum intake_step {
 	INTAKE_CANCEL		/* looks for the requests a CANCEL names */
 };
 
-/* The batch at the ring's head. */
+/* The batch at the ring's head. What the judge has to know about it is in judge. */
 struct intake {
 	uint8_t step;			/* enum intake_step */
 	uint8_t op;			/* enum tent_slot_op */
-	uint16_t flags;			/* TENT_SLOT_F_* */
 	uint32_t nr;			/* entries: slots, or those of an INDIRECT */
 	uint32_t taken;			/* copied and judged so far */
 	uint32_t cursor;		/* CANCEL: next record to look at */
 	bool found;			/* CANCEL: one was */
 	uint64_t user_data;		/* of the first slot */
 	uint64_t cancel_data;
-	uint64_t seen_ticks;
-	uint64_t now_ns;		/* the one "now" of its deadlines */
-	struct batch_state *batch;
 	struct refusal why;
 	struct transfer_queue parked;
+	struct judge judge;
 };
 
 struct ring_state {
 	struct ring_host host;		/* first: its hot line is ours */
 	struct ring_state *next;	/* of the poller's rings */
-	struct client_space *space;
-	struct poller *poller;		/* NULL: not served */
-	struct transfer **free;		/* nr_free records, the last is used next */
-	uint32_t nr_free;
-	uint32_t in_flight;		/* admitted requests that have not ended */
-	uint32_t nr_posted;		/* of these, with backends */
-	uint16_t end_rule;		/* non-zero: the ring is ending */
+	bool attention;			/* there is work beside batches that are published */
 	bool ended;			/* no work is left; the client was told */
 	bool touched;			/* completions were published in this turn */
+	uint16_t end_rule;		/* non-zero: the ring is ending */
+	uint32_t nr_free;
+	struct transfer **free;		/* nr_free records, the last is used next */
+	struct client_space *space;
+	struct poller *poller;		/* NULL: not served */
+	uint32_t in_flight;		/* admitted requests that have not ended */
+	uint32_t nr_posted;		/* of these, with backends */
 	struct ring_state *next_touched;
 	uint64_t busy_round;		/* the last round in which its head found no room */
 	struct intake intake;
 	struct ring_level levels[LEVELS];
+	struct poller_stats stats;
 	struct indirect indirect;
 	/* cold */
-	struct poller_stats stats;
 	uint32_t expiry_cursor;		/* next record to check for its timeout */
 	uint32_t end_cursor;		/* next record to call back when the ring ends */
 	struct transfer *records;
@@ -172,6 +170,7 @@ static inline void ring_begin_end(struct ring_state *r, uint16_t rule)
 {
 	if (!r->end_rule)
 		r->end_rule = rule;
+	r->attention = true;
 }
 
 #endif /* TENT_ENGINE_RING_STATE_H */

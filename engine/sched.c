@@ -14,17 +14,6 @@
 
 /* ---- levels ------------------------------------------------------------ */
 
-static void level_link(struct sched_level *l, struct ring_state *r, uint32_t level)
-{
-	r->levels[level].linked = true;
-	r->levels[level].next = NULL;
-	if (l->first)
-		l->last->levels[level].next = r;
-	else
-		l->first = r;
-	l->last = r;
-}
-
 /* The first ring had its go: it goes to the end, or out when it has nothing left. */
 static void level_rotate(struct sched_level *l, uint32_t level)
 {
@@ -33,47 +22,7 @@ static void level_rotate(struct sched_level *l, uint32_t level)
 	l->first = r->levels[level].next;
 	r->levels[level].linked = false;
 	if (r->levels[level].queue.head)
-		level_link(l, r, level);
-}
-
-/* Appends those of list that share the first one's level; how many. */
-static uint32_t push_level(struct poller *p, struct ring_state *r,
-			   struct transfer *const *list, uint32_t n, uint64_t now)
-{
-	struct transfer *t = list[0], *tail;
-	uint32_t level = t->level, i = 1;
-	struct transfer_queue *q = &r->levels[level].queue;
-
-	t->prev = q->tail;
-	if (q->tail)
-		q->tail->next = t;
-	else
-		q->head = t;
-	for (;;) {
-		t->queued_ticks = now;
-		t->state = TRANSFER_QUEUED;
-		tail = t;
-		if (i == n)
-			break;
-		t = list[i];
-		if (unlikely(t->level != level))
-			break;
-		t->prev = tail;
-		tail->next = t;
-		i++;
-	}
-	tail->next = NULL;
-	q->tail = tail;
-	if (!r->levels[level].linked)
-		level_link(&p->levels[level], r, level);
-	return i;
-}
-
-void sched_push(struct poller *p, struct ring_state *r, struct transfer *const *list,
-		uint32_t n, uint64_t now)
-{
-	for (uint32_t i = 0; i < n; )
-		i += push_level(p, r, list + i, n - i, now);
+		sched_link(l, r, level);
 }
 
 /* A ring that has nothing left stays linked until its turn comes. */
@@ -131,11 +80,12 @@ static inline enum post_result post_first(struct transfer *t, uint64_t now, int6
 }
 
 /* A ring's go: posts from the head of its level. Returns the bytes it cost. */
-static uint64_t visit(struct poller *p, struct ring_state *r, uint32_t level, uint64_t quantum)
+static inline __attribute__((always_inline)) int64_t
+visit(struct poller *p, struct ring_state *r, uint32_t level, int64_t quantum)
 {
 	struct transfer_queue *q = &r->levels[level].queue;
 	struct transfer *ended[SCHED_QUANTUM / SCHED_POST_BYTES], *t = q->head, *next;
-	int64_t budget = (int64_t)quantum;	/* the last one may overdraw it */
+	int64_t budget = quantum;	/* the last one may overdraw it */
 	uint64_t now = ticks_now();
 	uint32_t n = 0;
 
@@ -166,42 +116,29 @@ static uint64_t visit(struct poller *p, struct ring_state *r, uint32_t level, ui
 		q->tail = NULL;
 	if (n)
 		complete_run(p, r, ended, n, ticks_now());
-	return quantum - (uint64_t)budget;
+	return quantum - budget;
 }
 
-/* Until the level is empty, the budget spent, or every ring in it found no room. */
-static uint64_t serve_level(struct poller *p, uint32_t level, uint64_t budget)
-{
-	struct sched_level *l = &p->levels[level];
-	uint64_t spent = 0;
-
-	while (l->first && spent < budget && l->first->busy_round != p->round) {
-		uint64_t left = budget - spent;
-
-		spent += visit(p, l->first, level, left < p->quantum ? left : p->quantum);
-		level_rotate(l, level);
-	}
-	return spent;
-}
-
-/* Rings that found no room in a level above are asked again here: another backend may
- * have some. */
+/*
+ * A level is served until it is empty, the turn's bytes are spent, or every ring in it
+ * found no room. Those are asked again in the levels below: another backend may have
+ * some.
+ */
 bool sched_turn(struct poller *p)
 {
-	uint64_t budget = p->o.turn_bytes;
-	bool moved = false;
+	int64_t left = (int64_t)p->o.turn_bytes, before = left;
 
-	for (uint32_t level = 0; level < LEVELS && budget; level++) {
-		uint64_t spent = 0;
+	for (uint32_t level = 0; level < LEVELS && left > 0; level++) {
+		struct sched_level *l = &p->levels[level];
 
-		if (p->levels[level].first) {
-			p->round++;
-			spent = serve_level(p, level, budget);
+		p->round++;
+		while (l->first && left > 0 && l->first->busy_round != p->round) {
+			left -= visit(p, l->first, level,
+				      left < p->quantum ? left : p->quantum);
+			level_rotate(l, level);
 		}
-		moved |= spent > 0;
-		budget -= spent < budget ? spent : budget;
 	}
-	return moved;
+	return left < before;
 }
 
 /* ---- what backends hand back ------------------------------------------- */

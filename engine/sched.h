@@ -15,9 +15,61 @@
 /* At most this much in a ring's go. */
 #define SCHED_QUANTUM 16384u
 
+/* Puts a ring at the end of a level's round. */
+static inline void sched_link(struct sched_level *l, struct ring_state *r, uint32_t level)
+{
+	r->levels[level].linked = true;
+	r->levels[level].next = NULL;
+	if (l->first)
+		l->last->levels[level].next = r;
+	else
+		l->first = r;
+	l->last = r;
+}
+
+/* Appends those of list that share the first one's level; how many. */
+static inline uint32_t sched_push_level(struct poller *p, struct ring_state *r,
+			   struct transfer *const *list, uint32_t n, uint64_t now)
+{
+	struct transfer *t = list[0], *tail;
+	uint32_t level = t->level, i = 1;
+	struct transfer_queue *q = &r->levels[level].queue;
+
+	t->prev = q->tail;
+	if (q->tail)
+		q->tail->next = t;
+	else
+		q->head = t;
+	for (;;) {
+		t->queued_ticks = now;
+		t->state = TRANSFER_QUEUED;
+		tail = t;
+		if (i == n)
+			break;
+		t = list[i];
+		if (unlikely(t->level != level))
+			break;
+		t->prev = tail;
+		tail->next = t;
+		i++;
+	}
+	tail->next = NULL;
+	q->tail = tail;
+	if (!r->levels[level].linked)
+		sched_link(&p->levels[level], r, level);
+	return i;
+}
+
 /* Queues transfers of one ring, each in its own level, in this order. now: ticks. */
-void sched_push(struct poller *p, struct ring_state *r, struct transfer *const *list,
-		uint32_t n, uint64_t now);
+static inline void sched_push(struct poller *p, struct ring_state *r,
+			      struct transfer *const *list, uint32_t n, uint64_t now)
+{
+	uint32_t i = 0;
+
+	do {	/* neighbours mostly share a level */
+		i += sched_push_level(p, r, list + i, n - i, now);
+	} while (unlikely(i < n));
+}
 
 /* The ring leaves; its queues are empty. */
 void sched_forget(struct poller *p, struct ring_state *r);
