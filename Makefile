@@ -61,7 +61,7 @@ HELPERS	:= $(call progs,tests/hostile/*.c tests/examples/*.c)
 FUZZERS	:= $(call progs,tests/fuzz_*.c)
 # Tests that are scripts: they build, start and trace whole programs.
 SCRIPTS	:= tests/symbols.sh tests/readme_examples.sh tests/installed.sh tests/foreign.sh \
-	   tests/strace_busy.sh
+	   tests/strace_busy.sh tests/replay.sh
 
 all: $(LIBS) $(TOOLS) $(PERF)
 

@@ -76,19 +76,42 @@ static int show_refused(void)
 
 /* ---- a downgrade ------------------------------------------------------- */
 
-/* The one entry's members, a line each. */
+/* "name value, name value", the way one says it. */
+static void print_members(const json_t *object)
+{
+	const char *name, *separator = "";
+	json_t *value;
+
+	json_object_foreach((json_t *)object, name, value) {
+		char *text = json_is_string(value) ? NULL : json_dumps(value, JSON_ENCODE_ANY);
+
+		printf("%s%s %s", separator, name, text ? text :
+		       json_is_string(value) ? json_string_value(value) : "?");
+		free(text);
+		separator = ", ";
+	}
+	putchar('\n');
+}
+
+/* What is asked, made of it, and done, of the one entry. */
 static int print_explain(const char *text)
 {
 	json_t *json = json_loads(text, 0, NULL), *value;
 	json_t *entry = json_array_get(json_object_get(json, "entries"), 0);
 	const char *name;
-	char *line;
+	size_t i;
 
 	json_object_foreach(entry, name, value) {
-		line = json_is_integer(value) ? NULL : json_dumps(value, JSON_ENCODE_ANY);
-		if (line)
-			printf("    %-12s %s\n", name, line);
-		free(line);
+		json_t *item;
+
+		if (json_is_object(value)) {
+			printf("    %-13s ", name);
+			print_members(value);
+		}
+		json_array_foreach(value, i, item) {
+			printf("    %-13s ", name);
+			print_members(item);
+		}
 	}
 	json_decref(json);
 	return entry ? 0 : scene_fail("explain has no entry");

@@ -10,10 +10,12 @@
 
 #include "perf/common/samples.h"
 
-/* Adds the time of each of about rounds round trips, in ticks, after warmup more
+/*
+ * Adds the time of each of about rounds round trips, in ticks, after warmup more
  * that are not counted; spread over 64 pairs of lines, because how long a line
- * travels depends on where its address lives in the last-level cache. The calling thread runs where it is; the partner is pinned to
- * core. 0 or -errno. */
+ * travels depends on where its address lives in the last-level cache. The calling
+ * thread runs where it is; the partner is pinned to core. 0 or -errno.
+ */
 int pingpong_run(int core, uint32_t warmup, uint32_t rounds, struct samples *ticks);
 
 #endif /* TENT_PERF_PINGPONG_H */
