@@ -148,7 +148,8 @@ struct backend {
 			  struct private_owner **owner);
 	void (*owner_close)(struct private_owner *owner);
 
-	/* Optional. Poller, every turn. A list (by next) of ended transfers. */
+	/* Optional. Poller, every turn while it holds transfers, now and then when not. A
+	 * list (by next) of ended transfers. */
 	struct transfer *(*poll)(struct backend_queue *queue);
 
 	/* Optional, with poll. Poller. Ends a pending transfer with this rule. True:

@@ -254,9 +254,35 @@ void complete_run(struct poller *p, struct ring_state *r, struct transfer *const
 	touch(p, r);
 }
 
+void complete_single(struct poller *p, struct ring_state *r, struct transfer *t,
+		     uint64_t device_ticks)
+{
+	const uint64_t now = ticks_now();
+	const struct run run = { p, r, device_ticks, now, (uint32_t)(now - device_ticks) };
+	uint32_t end = end_word(t);
+	struct tent_completion *c;
+
+	if (unlikely(t->deadline_ns | (uintptr_t)t->batch) || unlikely(!IS_PLAIN(end))) {
+		complete_run(p, r, &t, 1, device_ticks);
+		return;
+	}
+	c = ring_host_next(&r->host);
+	fill(&run, t, c);
+	ring_host_publish_end(&r->host, c, end);
+	store_relaxed(&r->in_flight, r->in_flight - 1);
+	store_relaxed(&p->in_flight, p->in_flight - 1);
+	COUNT(p, r, completed, 1);
+	if (t->opcode == TENT_OPCODE_READ)
+		COUNT(p, r, read_bytes, t->done);
+	else
+		COUNT(p, r, written_bytes, t->done);
+	ring_release(r, t);
+	touch(p, r);
+}
+
 void complete_one(struct poller *p, struct transfer *t)
 {
-	complete_run(p, t->ring, &t, 1, ticks_now());
+	complete_single(p, t->ring, t, ticks_now());
 }
 
 void complete_with(struct poller *p, struct transfer *t, uint16_t rule)

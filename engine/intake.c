@@ -189,7 +189,7 @@ void intake_prepare(struct poller *p, struct ring_state *r, bool is_plain)
 
 	j->handles = load_acquire(&r->space->handles); /* A7, pairs with R7 in segments.c */
 	j->first_index = r->intake.taken;
-	j->is_plain = is_plain;
+	j->is_plain = is_plain && j->has_short_way;
 	if (unlikely(!is_plain))
 		set_now(p, j);
 }
@@ -301,10 +301,12 @@ static inline void conclude(struct poller *p, struct ring_state *r, uint32_t n)
 		return;
 	}
 	r->nr_free -= n;
-	if (likely(!in->why.some_ended))
-		sched_push(p, r, &r->free[r->nr_free], n, in->judge.seen_ticks);
-	else
+	if (unlikely(in->why.some_ended))
 		intake_admit(p, r, &r->free[r->nr_free], n, in->judge.seen_ticks);
+	else if (n == 1)
+		sched_one(p, r, r->free[r->nr_free], in->judge.seen_ticks);
+	else
+		sched_push(p, r, &r->free[r->nr_free], n, in->judge.seen_ticks);
 }
 
 /* A step that is not the common one. How much of left it used up. */

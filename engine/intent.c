@@ -364,19 +364,33 @@ static bool is_soft(uint16_t rule)
 /* A priority and the level it is scheduled in, as they lie in struct transfer. */
 #define EFFECTIVE(priority) ((uint64_t)((priority) | ((priority) - 1) << 8))
 
-static inline __attribute__((always_inline)) void
-bench_init(struct bench *b, const struct judge *j, const struct planner *planner)
+/* Four of them, by number: UNSPEC first. */
+static uint64_t effective_of(const struct judge *j)
 {
-	uint64_t map = EFFECTIVE(j->space->default_priority) | /* UNSPEC */
+	uint64_t all = EFFECTIVE(j->space->default_priority) |
 		       EFFECTIVE(TENT_PRIORITY_HIGH) << 16 |
 		       EFFECTIVE(TENT_PRIORITY_MEDIUM) << 32 |
 		       EFFECTIVE(TENT_PRIORITY_LOW) << 48;
-	bool legacy = j->slot_flags & TENT_SLOT_F_LEGACY;
 
-	if (j->one_level)
-		map &= 0x00ff00ff00ff00ffull;
-	map >>= legacy ? 16 : 0;
-	memcpy(b->effective, &map, sizeof(map));
+	return j->one_level ? all & 0x00ff00ff00ff00ffull : all;
+}
+
+void judge_settle(struct judge *j, struct planner *planner)
+{
+	planner_init(planner, j->queues, j->nr_queues);
+	j->planner = planner;
+	j->effective = effective_of(j);
+	j->has_short_way = j->hints && planner->mapped;
+}
+
+static inline __attribute__((always_inline)) void
+bench_init(struct bench *b, const struct judge *j, const struct planner *planner)
+{
+	bool legacy = j->slot_flags & TENT_SLOT_F_LEGACY;
+	uint64_t effective = likely(j->effective) ? j->effective : effective_of(j);
+
+	effective >>= legacy ? 16 : 0;	/* the legacy numbering begins with HIGH */
+	memcpy(b->effective, &effective, sizeof(effective));
 	b->priorities = legacy ? 3 : 4;
 	b->j = j;
 	b->seen_ticks = j->seen_ticks;
@@ -539,8 +553,7 @@ judge_rest(const struct judge *j, const struct tent_slot *slots,
 	for (; i < count; i++) {
 		uint32_t index = j->first_index + i;
 
-		if (j->is_plain && j->hints && b.planner->mapped &&
-		    judge_plain(&b, &slots[i], index, transfers[i]))
+		if (j->is_plain && judge_plain(&b, &slots[i], index, transfers[i]))
 			continue;
 		if (!judge_general(&b, &slots[i], cells[i], index, transfers[i]))
 			break;
@@ -558,7 +571,7 @@ bool judge_batch(const struct judge *j, const struct tent_slot *slots,
 
 	why->rule = 0;
 	why->some_ended = false;
-	if (likely(j->is_plain && j->hints && j->planner && j->planner->mapped)) {
+	if (likely(j->is_plain)) {
 		bench_init(&plain, j, j->planner);
 		i = judge_run(&plain, slots, count, j->first_index, transfers);
 		if (likely(i == count))

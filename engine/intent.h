@@ -56,9 +56,16 @@ struct judge {
 	uint64_t seen_ticks;
 	struct batch_state *batch;
 	struct region_hints *hints;
-	const struct planner *planner; /* of queues, or NULL: made when it is needed */
-	bool is_plain;		/* sniff_slot() found nothing in any of the slots */
+	/* what judge_settle() makes once for many batches */
+	const struct planner *planner; /* of queues; NULL: made when it is needed */
+	uint64_t effective;	/* what priorities stand for; 0: made when it is needed */
+	bool has_short_way;
+	/* sniff_slot() found nothing in any of the slots, and has_short_way */
+	bool is_plain;
 };
+
+/* For a judge with space, queues, one_level and hints. planner outlives it. */
+void judge_settle(struct judge *j, struct planner *planner);
 
 /*
  * What can be told of slots while their copies pass through registers. A slot is plain

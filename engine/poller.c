@@ -59,17 +59,9 @@ static void idle_clock(struct poller *p)
 	if (++p->idle_turns % IDLE_LOOKS)
 		return;
 	end_condemned(p);
+	sched_poll(p);		/* backends that hold nothing may have to tidy up */
 	if (ticks_now() - p->synced > p->resync_ticks)
 		poller_resync(p);
-}
-
-/* Backends are asked while they hold something; now and then when not, for what they
- * have to tidy up. */
-static inline bool poll_backends(struct poller *p)
-{
-	if (likely(!p->nr_posted) && p->idle_turns % IDLE_LOOKS)
-		return false;
-	return sched_poll(p);
 }
 
 bool poller_turn(struct poller *p)
@@ -77,6 +69,7 @@ bool poller_turn(struct poller *p)
 	bool any = false;
 	uint32_t nr;
 
+	p->direct_left = (int64_t)p->o.turn_bytes;
 	if (unlikely(load_relaxed(&p->inbox) || p->active))
 		any = poller_commands(p);
 	for (struct ring_state *r = p->rings; r; r = r->next) {
@@ -87,7 +80,8 @@ bool poller_turn(struct poller *p)
 		else
 			any |= intake_ring(p, r);
 	}
-	any |= poll_backends(p);
+	if (unlikely(p->nr_posted))
+		any |= sched_poll(p);
 	if (sched_waits(p))
 		any |= sched_turn(p);
 	if (unlikely(p->nr_reclaiming))
@@ -216,7 +210,6 @@ int poller_create(struct poller **out, const struct poller_options *o,
 	p->o.turn_bytes = o->turn_bytes > SCHED_POST_BYTES ? o->turn_bytes : SCHED_POST_BYTES;
 	p->quantum = p->o.turn_bytes / 4 < 4096 ? 4096 :
 		     p->o.turn_bytes / 4 > SCHED_QUANTUM ? SCHED_QUANTUM : p->o.turn_bytes / 4;
-	planner_init(&p->planner, queues, nr_queues);
 	tick_clock_calibrate(&p->clock);
 	p->synced = ticks_now();
 	set_times(p);

@@ -54,8 +54,9 @@ static void add_ring(struct poller *p, struct ring_state *r)
 	r->poller = p;
 	r->intake.judge = (struct judge){
 		.space = r->space, .queues = p->queues, .nr_queues = p->nr_queues,
-		.one_level = p->o.no_priorities, .hints = &p->hints, .planner = &p->planner,
+		.one_level = p->o.no_priorities, .hints = &p->hints,
 	};
+	judge_settle(&r->intake.judge, &p->planner);
 	r->next = p->rings;
 	p->rings = r;
 	if (poller_watch(p, r) < 0)

@@ -79,6 +79,25 @@ static inline enum post_result post_first(struct transfer *t, uint64_t now, int6
 	return t->queue->ops->post(t->queue, t, (uint64_t)budget);
 }
 
+void sched_one(struct poller *p, struct ring_state *r, struct transfer *t, uint64_t now)
+{
+	enum post_result result;
+
+	if (likely(!sched_waits(p) && p->direct_left > 0)) {
+		result = post_first(t, ticks_now(), p->quantum);
+		if (likely(result == POST_DONE)) {
+			p->direct_left -= (int64_t)t->done + SCHED_POST_BYTES;
+			complete_single(p, r, t, ticks_now());
+			return;
+		}
+		p->round++;	/* or the mark of a full backend would last for this turn */
+		p->direct_left -= post_other(p, t, result, 0);
+		if (result == POST_PENDING)
+			return;
+	}
+	sched_push(p, r, &t, 1, now);
+}
+
 /* A ring's go: posts from the head of its level. Returns the bytes it cost. */
 static inline __attribute__((always_inline)) int64_t
 visit(struct poller *p, struct ring_state *r, uint32_t level, int64_t quantum)

@@ -60,7 +60,7 @@ static inline uint32_t sched_push_level(struct poller *p, struct ring_state *r,
 	return i;
 }
 
-/* Queues transfers of one ring, each in its own level, in this order. now: ticks. */
+/* Queues n > 0 transfers of one ring, each in its own level, in this order. now: ticks. */
 static inline void sched_push(struct poller *p, struct ring_state *r,
 			      struct transfer *const *list, uint32_t n, uint64_t now)
 {
@@ -70,6 +70,10 @@ static inline void sched_push(struct poller *p, struct ring_state *r,
 		i += sched_push_level(p, r, list + i, n - i, now);
 	} while (unlikely(i < n));
 }
+
+/* The same for a batch of one. When nothing waits it is posted at once, up to the bytes
+ * of a turn: the common case of a program that waits for each answer. */
+void sched_one(struct poller *p, struct ring_state *r, struct transfer *t, uint64_t now);
 
 /* The ring leaves; its queues are empty. */
 void sched_forget(struct poller *p, struct ring_state *r);

@@ -21,6 +21,7 @@ struct fix {
 	struct rig_client *own, *peer;
 	struct judge j;
 	struct region_hints hints;
+	struct planner planner;
 	struct tent_slot slots[NR];
 	char cells[NR][TENT_CELL_SIZE];
 	struct transfer transfers[NR], *list[NR];
@@ -47,6 +48,8 @@ static int setup(void **state)
 		.space = &f.own->space, .handles = f.own->handles, .queues = &f.rig.queue,
 		.nr_queues = 1, .now_ns = NOW, .seen_ticks = 77, .hints = &f.hints,
 	};
+	judge_settle(&f.j, &f.planner);
+	assert_true(f.j.has_short_way);
 	for (uint32_t i = 0; i < NR; i++) {
 		f.list[i] = &f.transfers[i];
 		good(&f, i);
@@ -70,7 +73,7 @@ static bool judge(struct fix *f, uint32_t n)
 	sniff_begin(&sniff, f->j.slot_flags);
 	for (uint32_t i = 0; i < n; i++)
 		sniff_slot(&sniff, &f->slots[i], i == 0);
-	f->j.is_plain = sniff_is_plain(&sniff);
+	f->j.is_plain = sniff_is_plain(&sniff) && f->j.has_short_way;
 	f->why = (struct refusal){ .rule = 9999, .index = 9999, .value = 9999 };
 	return judge_batch(&f->j, f->slots, (const void *)f->cells, n, f->list, &f->why);
 }
@@ -391,6 +394,7 @@ static void priority_and_default_choose_the_level(void **state)
 	static const uint8_t levels[] = { 2, 0, 1, 2 };
 
 	f->own->space.default_priority = TENT_PRIORITY_LOW;
+	judge_settle(&f->j, &f->planner);
 	for (int p = 0; p < 4; p++)
 		f->slots[p].request.requested_priority = p;
 	expect(f, 4, 0, 0, 0);
@@ -399,6 +403,7 @@ static void priority_and_default_choose_the_level(void **state)
 		assert_int_equal(f->transfers[p].level, levels[p]);
 	}
 	f->j.one_level = true;
+	judge_settle(&f->j, &f->planner);
 	expect(f, 4, 0, 0, 0);
 	for (int p = 0; p < 4; p++)
 		assert_int_equal(f->transfers[p].level, 0);
@@ -482,15 +487,20 @@ static void an_owner_through_another_handle_is_still_the_owner(void **state)
 	expect(f, 1, 0, 0, 0);
 }
 
-static void closed_and_unknown_handles_are_stale(void **state)
+static void closed_and_unknown_handles_are_stale_wherever_they_stand(void **state)
 {
 	struct fix *f = *state;
-	static const uint64_t ids[] = { RIG_CLOSED, 3, UINT32_MAX, 1ull << 32, UINT64_MAX };
+	static const uint64_t ids[] = { RIG_CLOSED, 3, UINT32_MAX, 1ull << 32, UINT64_MAX,
+					UINT64_MAX - 1, 1ull << 63 };
 
-	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
-		f->slots[1].request.target_id = ids[i];
-		expect(f, 2, TENT_RULE_SEGMENT, 1, (int64_t)ids[i]);
-	}
+	for (int round = 0; round < 2; round++)		/* without hints, then with them */
+		for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++)
+			for (uint32_t at = 0; at < 3; at++) {
+				f->slots[at].request.target_id = ids[i];
+				expect(f, 3, TENT_RULE_SEGMENT, at, (int64_t)ids[i]);
+				good(f, at);
+				expect(f, 3, 0, 0, 0);
+			}
 }
 
 static void a_range_lies_in_one_region_to_the_last_byte(void **state)
@@ -710,6 +720,7 @@ static void a_hint_pins_its_transport_or_fails(void **state)
 	other.transport = TENT_TRANSPORT_TCP;
 	f->j.queues = queues;
 	f->j.nr_queues = 2;
+	judge_settle(&f->j, &f->planner);
 	expect(f, 1, 0, 0, 0);
 	assert_ptr_equal(f->transfers[0].queue, f->rig.queue);
 	f->slots[0].request.transport_hint = TENT_TRANSPORT_TCP;
@@ -741,6 +752,7 @@ static void neighbours_in_a_batch_are_planned_each_by_itself(void **state)
 	far.reaches = null_backend.reaches;
 	f->j.queues = queues;
 	f->j.nr_queues = 2;
+	judge_settle(&f->j, &f->planner);
 	f->peer->regions[1].addr = NULL;
 	f->slots[1].request.target_offset = f->peer->regions[1].base;
 	for (int round = 0; round < 2; round++) {
@@ -843,6 +855,8 @@ static void the_short_way_and_the_ordered_checks_agree(void **state)
 		bare = f->j;
 		bare.is_plain = false;
 		bare.hints = NULL;
+		bare.planner = NULL;
+		bare.effective = 0;
 		assert_true(judge_batch(&bare, f->slots, (const void *)f->cells, n, other_list,
 					&why));
 		compare_transfers(f, other, n);
@@ -885,7 +899,7 @@ int main(void)
 		TEST(what_was_asked_arrives_in_the_transfer),
 		TEST(permissions_bind_everyone_but_the_owner),
 		TEST(an_owner_through_another_handle_is_still_the_owner),
-		TEST(closed_and_unknown_handles_are_stale),
+		TEST(closed_and_unknown_handles_are_stale_wherever_they_stand),
 		TEST(a_range_lies_in_one_region_to_the_last_byte),
 		TEST(zero_length_still_has_its_addresses_checked_and_ends_at_once),
 		TEST(hints_do_not_outlive_a_table),

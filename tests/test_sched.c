@@ -49,7 +49,8 @@ static uint32_t aged(const uint64_t *queued, uint32_t n)
 		list[i] = &ring->records[i];
 		list[i]->level = 1;
 	}
-	sched_push(r->poller, ring, list, n, 1);
+	if (n)
+		sched_push(r->poller, ring, list, n, 1);
 	for (uint32_t i = 0; i < n; i++)
 		list[i]->queued_ticks = queued[i];
 	sched_age(r->poller, ring, 1, NOW, &budget);
