@@ -4,12 +4,13 @@
  * thread (caller mode) with the null backend, so that every instruction between
  * submit and completion runs here, in the same order each time.
  *
- *   cost_driver one|four|full|control BATCH
+ *   cost_driver one|four|full|far|control BATCH
  *
  * Each run first submits one bad request per rule and sees it refused, and compares
  * the ring's pages before and after a batch; then come ROUNDS rounds between
  * cost_begin() and cost_end(), where callgrind starts and stops counting.
- * "control" does what the path must not do, to prove that the counters see it.
+ * "far" has one more region so far away that the engine's hints do not tell the others
+ * apart: every lookup searches. "control" does what the path must not do, to prove that the counters see it.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -26,6 +27,7 @@
 
 #define REGIONS 64
 #define REGION_BYTES 4096u
+#define FAR_BYTES (1u << 28)
 #define BATCH_MAX 64
 #define ROUNDS 256
 #define LINE 64
@@ -62,11 +64,16 @@ static uint8_t *region_of(uint8_t *memory, uint32_t i)
 	return memory + (size_t)(i % REGIONS) * 2 * REGION_BYTES;
 }
 
-static uint8_t *make_regions(struct tent_client *c)
+static uint8_t *make_regions(struct tent_client *c, bool far)
 {
+	const size_t size = REGIONS * 2 * REGION_BYTES + (far ? FAR_BYTES : 0);
 	void *memory;
 
-	need(!tent_client_alloc(c, REGIONS * 2 * REGION_BYTES, "*", &memory), "alloc");
+	need(!tent_client_alloc(c, size, "*", &memory), "alloc");
+	if (far)
+		need(!tent_client_register(c, (uint8_t *)memory + size - REGION_BYTES,
+					   REGION_BYTES, TENT_PERM_GLOBAL_READ_WRITE, NULL, 0),
+		     "register");
 	for (uint32_t i = 0; i < REGIONS; i++)
 		need(!tent_client_register(c, region_of(memory, i), REGION_BYTES,
 					   TENT_PERM_GLOBAL_READ_WRITE, NULL, 0), "register");
@@ -82,10 +89,11 @@ static void make_client(struct world *w, struct tent_client **c, struct tent_rin
 	need(!tent_ring_open(*c, 0, 0, ring), "ring open");
 }
 
-static void make_world(struct world *w)
+static void make_world(struct world *w, const char *vector)
 {
 	static const struct backend *const backends[] = { &null_backend, NULL };
 	struct engine_config config;
+	bool far = !strcmp(vector, "far");
 	char error[256] = "";
 
 	engine_config_default(&config);
@@ -96,8 +104,8 @@ static void make_world(struct world *w)
 		need(false, error);
 	make_client(w, &w->client, &w->ring, "one");
 	make_client(w, &w->peer, &w->peer_ring, "two");
-	w->source = make_regions(w->client);
-	w->target = make_regions(w->peer);
+	w->source = make_regions(w->client, far);
+	w->target = make_regions(w->peer, far);
 	w->closed = region_of(w->target, REGIONS - 1) + REGION_BYTES;
 	need(!tent_client_register(w->peer, w->closed, REGION_BYTES,
 				   TENT_PERM_LOCAL_READ_WRITE, NULL, 0), "register");
@@ -348,10 +356,10 @@ int main(int argc, char **argv)
 	uint64_t word = 0;
 
 	if (nr < 1 || nr > BATCH_MAX) {
-		fprintf(stderr, "usage: cost_driver one|four|full|control 1..%d\n", BATCH_MAX);
+		fprintf(stderr, "usage: cost_driver one|four|full|far|control 1..%d\n", BATCH_MAX);
 		return 2;
 	}
-	make_world(&w);
+	make_world(&w, argv[1]);
 	fill_batch(&w, argv[1]);
 	refused = refuse_fields(&w);
 	refused += refuse_tail(&w) + refuse_slots(&w);
