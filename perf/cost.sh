@@ -113,8 +113,12 @@ heap='^(malloc|calloc|realloc|free|cfree|memalign|aligned_alloc|posix_memalign|r
 
 row() { # WHAT VECTOR BATCH VALUE BUDGET ("-": none, for information)
 	local verdict=ok
-	[ "$5" = - ] && verdict= ||
-	awk -v v="$4" -v b="$5" 'BEGIN { exit !(v > b) }' && { verdict=OVER; failed=1; }
+	if [ "$5" = - ]; then
+		verdict=
+	elif awk -v v="$4" -v b="$5" 'BEGIN { exit !(v > b) }'; then
+		verdict=OVER
+		failed=1
+	fi
 	printf '%-28s %-8s %5s %10s %8s  %s\n' "$1" "$2" "$3" "$4" "$5" "$verdict"
 }
 

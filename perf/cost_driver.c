@@ -10,7 +10,8 @@
  * the ring's pages before and after a batch; then come ROUNDS rounds between
  * cost_begin() and cost_end(), where callgrind starts and stops counting.
  * "far" has one more region so far away that the engine's hints do not tell the others
- * apart: every lookup searches. "control" does what the path must not do, to prove that the counters see it.
+ * apart: every lookup searches. "control" does what the path must not do, to prove
+ * that the counters see it.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
