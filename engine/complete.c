@@ -254,16 +254,16 @@ void complete_run(struct poller *p, struct ring_state *r, struct transfer *const
 	touch(p, r);
 }
 
-void complete_single(struct poller *p, struct ring_state *r, struct transfer *t,
-		     uint64_t device_ticks)
+void complete_one(struct poller *p, struct transfer *t)
 {
+	struct ring_state *r = t->ring;
 	const uint64_t now = ticks_now();
-	const struct run run = { p, r, device_ticks, now, (uint32_t)(now - device_ticks) };
+	const struct run run = { p, r, now, now, 0 };
 	uint32_t end = end_word(t);
 	struct tent_completion *c;
 
 	if (unlikely(t->deadline_ns | (uintptr_t)t->batch) || unlikely(!IS_PLAIN(end))) {
-		complete_run(p, r, &t, 1, device_ticks);
+		complete_run(p, r, &t, 1, now);
 		return;
 	}
 	c = ring_host_next(&r->host);
@@ -278,11 +278,6 @@ void complete_single(struct poller *p, struct ring_state *r, struct transfer *t,
 		COUNT(p, r, written_bytes, t->done);
 	ring_release(r, t);
 	touch(p, r);
-}
-
-void complete_one(struct poller *p, struct transfer *t)
-{
-	complete_single(p, t->ring, t, ticks_now());
 }
 
 void complete_with(struct poller *p, struct transfer *t, uint16_t rule)

@@ -13,11 +13,7 @@
 void complete_run(struct poller *p, struct ring_state *r, struct transfer *const *ended,
 		  uint32_t n, uint64_t device_ticks);
 
-/* The same for one. */
-void complete_single(struct poller *p, struct ring_state *r, struct transfer *t,
-		     uint64_t device_ticks);
-
-/* The same for one that finished now. */
+/* The same for one transfer that finished now: published is the same moment. */
 void complete_one(struct poller *p, struct transfer *t);
 
 /* Ends a transfer that has not, with a rule, and completes it. */

@@ -196,7 +196,7 @@ uint32_t indirect_take(struct poller *p, struct ring_state *r, uint32_t left)
 		copy_entry(p, &r->indirect, in->taken + i, i);
 		sniff_slot(&sniff, &p->slots[i], false);
 	}
-	intake_prepare(p, r, sniff_is_plain(&sniff));
+	intake_prepare(p, r, in->taken, sniff_is_plain(&sniff));
 	judge_piece(p, r, n);
 	in->taken += n;
 	if (in->taken < in->nr)

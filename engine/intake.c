@@ -56,12 +56,11 @@ void intake_refuse(struct ring_state *r, const struct refusal *why)
 		r->intake.why = *why;
 }
 
-/* From here on its requests count. */
-static inline void account(struct poller *p, struct ring_state *r)
+/* From here on nr more requests count, and may post this many completions. */
+static inline void account(struct poller *p, struct ring_state *r, uint32_t nr,
+			   uint32_t completions)
 {
-	uint32_t nr = r->intake.nr;
-
-	r->host.pending += r->intake.op == TENT_OP_INDIRECT ? 1 : nr;
+	r->host.pending += completions;
 	store_relaxed(&r->in_flight, r->in_flight + nr);
 	store_relaxed(&p->in_flight, p->in_flight + nr);
 	stat_add(&p->stats.batches, 1);
@@ -72,34 +71,35 @@ static inline void account(struct poller *p, struct ring_state *r)
 
 void intake_accept(struct poller *p, struct ring_state *r)
 {
-	account(p, r);
+	uint32_t nr = r->intake.nr;
+
+	account(p, r, nr, r->intake.op == TENT_OP_INDIRECT ? 1 : nr);
 	intake_finish(r);
 }
 
-static void batch_open(struct ring_state *r)
+static void batch_open(struct ring_state *r, const struct tent_slot *s)
 {
-	struct intake *in = &r->intake;
+	struct judge *j = &r->intake.judge;
 	struct batch_state *b = r->free_batches;
 
 	r->free_batches = b->next;
 	*b = (struct batch_state){
-		.user_data = in->user_data, .seen_ticks = in->judge.seen_ticks, .nr = in->nr,
-		.credits = in->nr, .left = in->nr, .first_bad = in->nr,
+		.user_data = s->user_data, .seen_ticks = j->seen_ticks, .nr = s->nr,
+		.credits = s->nr, .left = s->nr, .first_bad = s->nr,
 		.posted_ticks = UINT32_MAX, .status = TENT_STATUS_COMPLETED,
 	};
-	in->judge.batch = b;
+	j->batch = b;
 }
 
 /* ---- copying ----------------------------------------------------------- */
 
 /* The texts of policy names, for the slots that have one. */
-static void copy_cells(struct poller *p, const struct ring_state *r, uint32_t n)
+static void copy_cells(struct poller *p, const struct ring_host *h, uint32_t n,
+		       uint32_t position)
 {
-	uint32_t position = r->host.consumed + r->intake.taken;
-
 	for (uint32_t i = 0; i < n; i++)
 		if (p->slots[i].request.policy_name)
-			ring_host_copy_cell(&r->host, position + i, p->cells[i]);
+			ring_host_copy_cell(h, position + i, p->cells[i]);
 }
 
 /* Copies slots that lie in a row, from position on. Not 0: some seq or nr is wrong. */
@@ -136,29 +136,31 @@ static uint16_t later_slot_rule(const struct tent_slot *s, uint32_t n, uint32_t 
 
 /* Some slot is not plain, or breaks the ring's protocol: then the rule, else 0. */
 static __attribute__((noinline)) uint16_t copied_odd(struct poller *p,
-						     const struct ring_state *r, uint32_t n)
+						     const struct ring_host *h, uint32_t n,
+						     uint32_t position, bool has_first)
 {
-	uint32_t position = r->host.consumed + r->intake.taken, copied = !r->intake.taken;
-	uint16_t rule = later_slot_rule(&p->slots[copied], n - copied, position + copied);
+	uint16_t rule = later_slot_rule(&p->slots[has_first], n - has_first,
+					position + has_first);
 
 	if (!rule)
-		copy_cells(p, r, n);
+		copy_cells(p, h, n, position);
 	return rule;
 }
 
-/* Copies the next n slots of the batch. 0, or the rule the ring ends with. The first
- * slot of a batch has been copied already. */
+/* Copies n slots from position on. 0, or the rule the ring ends with. has_first: the
+ * first one is the batch's, and copied already. */
 static inline __attribute__((always_inline)) uint16_t
-copy_slots(struct poller *p, const struct ring_state *r, uint32_t n, bool *is_plain)
+copy_slots(struct poller *p, const struct ring_state *r, uint32_t n, uint32_t position,
+	   bool has_first, bool *is_plain)
 {
 	const struct ring_host *h = &r->host;
 	const struct tent_slot *slots = (const struct tent_slot *)h->slots;
-	uint32_t position = h->consumed + r->intake.taken, i = 0;
 	struct sniff sniff;
 	uint64_t wrong = 0;
+	uint32_t i = 0;
 
 	sniff_begin(&sniff, r->intake.judge.slot_flags);
-	if (!r->intake.taken)
+	if (has_first)
 		sniff_slot(&sniff, &p->slots[i++], true);
 	while (i < n) {		/* twice where the batch wraps */
 		uint32_t at = (position + i) & h->slot_mask, row = h->slot_mask + 1 - at;
@@ -168,7 +170,7 @@ copy_slots(struct poller *p, const struct ring_state *r, uint32_t n, bool *is_pl
 		i += row;
 	}
 	*is_plain = sniff_is_plain(&sniff);
-	return likely(*is_plain && !wrong) ? 0 : copied_odd(p, r, n);
+	return likely(*is_plain && !wrong) ? 0 : copied_odd(p, h, n, position, has_first);
 }
 
 /* ---- judging ----------------------------------------------------------- */
@@ -183,179 +185,233 @@ static __attribute__((noinline)) void set_now(struct poller *p, struct judge *j)
 	j->now_ns = poller_ns(p, j->seen_ticks);
 }
 
-void intake_prepare(struct poller *p, struct ring_state *r, bool is_plain)
+void intake_prepare(struct poller *p, struct ring_state *r, uint32_t first_index,
+		    bool is_plain)
 {
 	struct judge *j = &r->intake.judge;
 
 	j->handles = load_acquire(&r->space->handles); /* A7, pairs with R7 in segments.c */
-	j->first_index = r->intake.taken;
+	j->first_index = first_index;
 	j->is_plain = is_plain && j->has_short_way;
 	if (unlikely(!is_plain))
 		set_now(p, j);
 }
 
-/* Copies and judges the next n slots. Those of a whole batch of one piece, the common
- * case, are left on top of the free stack: conclude() takes them. */
-static inline __attribute__((always_inline)) void
-take(struct poller *p, struct ring_state *r, uint32_t n)
-{
-	struct intake *in = &r->intake;
-	struct transfer **records = &r->free[r->nr_free - n];
-	struct refusal why;
-	bool is_plain;
-	uint16_t rule = copy_slots(p, r, n, &is_plain);
+/* What intake_batch() says when it is not a whole batch that passed. */
+#define BATCH_WAITS (-1)	/* for another turn */
+#define BATCH_OTHER 0		/* something else happened: see the ring's state */
 
-	if (unlikely(rule)) {
-		ring_begin_end(r, rule);
-		return;
-	}
-	intake_prepare(p, r, is_plain);
-	if (unlikely(!judge_batch(&in->judge, p->slots, p->cells, n, records, &why))) {
-		why.index += in->taken;
-		intake_refuse(r, &why);
-	}
-	in->taken += n;
-	in->why.some_ended = why.some_ended;
-	if (unlikely(n < in->nr && !in->why.rule)) {
-		r->nr_free -= n;
-		intake_park(r, records, n);
-	}
-}
-
-static inline void begin(struct ring_state *r, const struct tent_slot *s)
+/* Remembers a batch that this turn, or this file, does not see through. */
+static void remember(struct ring_state *r, const struct tent_slot *s, enum intake_step step)
 {
 	struct intake *in = &r->intake;
 
-	r->host.cq_head = s->cq_head;
-	in->step = INTAKE_TAKE;
+	in->step = (uint8_t)step;
 	in->op = s->op;
 	in->nr = s->nr;
 	in->taken = 0;
 	in->user_data = s->user_data;
-	in->why.rule = 0;
-	in->judge.slot_flags = s->flags;
-	in->judge.seen_ticks = ticks_now();
-	in->judge.now_ns = 0;
-	in->judge.batch = NULL;
+	in->why = (struct refusal){ 0 };
 }
 
-/* A batch may be at the head: its first slot is copied and looked at. False: there is
- * none, or it has to wait for another turn. */
-static inline __attribute__((always_inline)) bool
-intake_begin(struct poller *p, struct ring_state *r, uint32_t left)
+/* A whole batch of requests did not simply pass. */
+static __attribute__((noinline)) int32_t whole_odd(struct poller *p, struct ring_state *r,
+						   const struct refusal *why)
+{
+	uint32_t n = p->slots[0].nr;
+
+	remember(r, &p->slots[0], INTAKE_RELEASE);
+	if (why->rule) {
+		r->intake.why = *why;
+		return BATCH_OTHER;
+	}
+	intake_accept(p, r);
+	r->nr_free -= n;
+	intake_admit(p, r, &r->free[r->nr_free], n, r->intake.judge.seen_ticks);
+	return BATCH_OTHER;
+}
+
+/* The ring ends, or its batch is no batch of requests, or one that takes more turns. */
+static __attribute__((noinline)) int32_t begin_odd(struct poller *p, struct ring_state *r,
+						   uint16_t rule)
+{
+	const struct tent_slot *s = &p->slots[0];
+
+	if (rule) {
+		ring_begin_end(r, rule);
+		return BATCH_OTHER;
+	}
+	if (s->op == TENT_OP_INDIRECT && indirect_must_wait(p, r, s))
+		return BATCH_WAITS;
+	remember(r, s, INTAKE_TAKE);
+	r->host.cq_head = s->cq_head;
+	if (s->op != TENT_OP_REQUEST)
+		intake_begin_other(p, r, s);
+	else if (s->flags & TENT_SLOT_F_ONE_COMPLETION)
+		batch_open(r, s);
+	return BATCH_OTHER;
+}
+
+static inline void begin(struct ring_state *r, const struct tent_slot *s)
+{
+	struct judge *j = &r->intake.judge;
+
+	j->slot_flags = s->flags;
+	j->seen_ticks = ticks_now();
+	j->now_ns = 0;
+	j->batch = NULL;
+}
+
+/*
+ * Copies and judges the batch at the head: what intake and validation cost; noinline,
+ * so that it can be counted. How many requests it has when it is one that passed; their
+ * records are then on top of the free stack. Else BATCH_OTHER or BATCH_WAITS.
+ */
+__attribute__((noinline)) static int32_t intake_batch(struct poller *p, struct ring_state *r,
+						      uint32_t left)
 {
 	struct tent_slot *s = &p->slots[0];
+	struct ring_host *h = &r->host;
+	struct refusal why;
 	uint16_t rule;
+	bool is_plain;
+	uint32_t nr;
 
-	ring_host_copy_slot(&r->host, r->host.consumed, s);
-	if (unlikely(s->nr > left && s->nr <= p->o.turn_slots))
-		return false;
-	rule = first_slot_rule(&r->host, s);
+	ring_host_copy_slot(h, h->consumed, s);
+	nr = s->nr;
+	if (unlikely(nr > left && nr <= p->o.turn_slots))
+		return BATCH_WAITS;
+	rule = first_slot_rule(h, s);
 	if (unlikely(load_relaxed(&r->space->condemned)))
 		rule = TENT_RULE_RING_MAPPING;
-	if (unlikely(rule)) {
-		ring_begin_end(r, rule);
-		return true;
-	}
-	if (unlikely(s->op == TENT_OP_INDIRECT && indirect_must_wait(p, r, s)))
-		return false;
 	begin(r, s);
-	if (unlikely(s->flags & TENT_SLOT_F_ONE_COMPLETION) && s->op == TENT_OP_REQUEST)
-		batch_open(r);
-	return true;
+	if (unlikely(rule || s->op != TENT_OP_REQUEST || nr > left))
+		return begin_odd(p, r, rule);
+	h->cq_head = s->cq_head;
+	if (unlikely(s->flags & TENT_SLOT_F_ONE_COMPLETION))
+		batch_open(r, s);
+	rule = copy_slots(p, r, nr, h->consumed, true, &is_plain);
+	if (unlikely(rule))
+		return begin_odd(p, r, rule);
+	intake_prepare(p, r, 0, is_plain);
+	if (unlikely(!judge_batch(&r->intake.judge, p->slots, p->cells, nr,
+				  &r->free[r->nr_free - nr], &why)) ||
+	    unlikely(why.some_ended))
+		return whole_odd(p, r, &why);
+	return (int32_t)nr;
 }
 
-/* Copies and judges the batch at the head, or the next piece of a long one: what intake
- * and validation cost; noinline, so that it can be counted. How many slots it took; 0:
- * the batch has to wait. */
-__attribute__((noinline)) static uint32_t intake_batch(struct poller *p, struct ring_state *r,
-						       uint32_t left)
+/* ---- long batches ------------------------------------------------------ */
+
+/* The next piece of a batch that is longer than a turn; how many slots. */
+static uint32_t take_piece(struct poller *p, struct ring_state *r, uint32_t left)
 {
 	struct intake *in = &r->intake;
-	uint32_t n;
+	uint32_t n = in->nr - in->taken < left ? in->nr - in->taken : left;
+	struct transfer **records = &r->free[r->nr_free - n];
+	struct refusal why;
+	bool is_plain;
+	uint16_t rule;
 
-	if (in->step == INTAKE_IDLE && !intake_begin(p, r, left))
-		return 0;
-	if (unlikely(in->op != TENT_OP_REQUEST || r->end_rule))
-		return 1;
-	n = in->nr - in->taken;
-	n = n < left ? n : left;
-	take(p, r, n);
+	if (in->taken == 0)
+		rule = copy_slots(p, r, n, r->host.consumed, true, &is_plain);
+	else
+		rule = copy_slots(p, r, n, r->host.consumed + in->taken, false, &is_plain);
+	if (rule) {
+		ring_begin_end(r, rule);
+		return n;
+	}
+	intake_prepare(p, r, in->taken, is_plain);
+	if (!judge_batch(&in->judge, p->slots, p->cells, n, records, &why)) {
+		why.index += in->taken;
+		intake_refuse(r, &why);
+	}
+	in->taken += n;
+	if (!in->why.rule) {
+		r->nr_free -= n;
+		intake_park(r, records, n);
+	}
+	if (in->taken < in->nr)
+		return n;
+	if (!in->why.rule)
+		intake_accept(p, r);
+	in->step = in->why.rule ? INTAKE_RELEASE : INTAKE_ADMIT;
 	return n;
 }
 
 /* ---- a turn ------------------------------------------------------------ */
 
-/* The last piece of a batch was judged, n slots. */
-static inline void conclude(struct poller *p, struct ring_state *r, uint32_t n)
+/* The ring is in the midst of something. How much of left a step of it used up. */
+static __attribute__((noinline)) uint32_t go_on(struct poller *p, struct ring_state *r,
+						uint32_t left)
 {
-	struct intake *in = &r->intake;
+	if (r->intake.step != INTAKE_TAKE) {
+		intake_slow_step(p, r);
+		return left;	/* a turn does one of the slow things */
+	}
+	return r->intake.op == TENT_OP_INDIRECT ? indirect_take(p, r, left) :
+						  take_piece(p, r, left);
+}
 
-	if (unlikely(in->why.rule)) {
-		in->step = INTAKE_RELEASE;
-		return;
-	}
-	intake_accept(p, r);
-	if (unlikely(n < in->nr)) {
-		in->step = INTAKE_ADMIT;
-		return;
-	}
+/* A whole batch passed: its slots may be reused, its requests enter the scheduler. */
+static inline void admit_whole(struct poller *p, struct ring_state *r, uint32_t n)
+{
+	struct transfer **records;
+
+	account(p, r, n, n);
+	ring_host_consume(&r->host, r->host.consumed + n);
 	r->nr_free -= n;
-	if (unlikely(in->why.some_ended))
-		intake_admit(p, r, &r->free[r->nr_free], n, in->judge.seen_ticks);
-	else if (n == 1)
-		sched_one(p, r, r->free[r->nr_free], in->judge.seen_ticks);
+	records = &r->free[r->nr_free];
+	if (n == 1)
+		sched_one(p, r, records[0], r->intake.judge.seen_ticks);
 	else
-		sched_push(p, r, &r->free[r->nr_free], n, in->judge.seen_ticks);
+		sched_push(p, r, records, n, r->intake.judge.seen_ticks);
 }
 
-/* A step that is not the common one. How much of left it used up. */
-static __attribute__((noinline)) uint32_t other_step(struct poller *p, struct ring_state *r,
-						     uint32_t left)
+static void set_attention(struct ring_state *r)
 {
-	if (r->intake.step == INTAKE_TAKE)
-		return indirect_take(p, r, left);
-	intake_slow_step(p, r);
-	return left;	/* a turn does one of the slow things */
+	r->attention = r->end_rule || r->intake.step != INTAKE_IDLE || r->indirect.admitting;
 }
 
-/* One step. How much of left it used up; 0: nothing more can be done in this turn. */
-static inline uint32_t step(struct poller *p, struct ring_state *r, uint32_t left)
+/* What is not simply a batch that is taken whole. How much of left it used up. */
+static __attribute__((noinline)) uint32_t other(struct poller *p, struct ring_state *r,
+						uint32_t left)
 {
-	struct intake *in = &r->intake;
-	uint32_t n;
+	uint32_t used = 1;
 
-	if (unlikely(in->step > INTAKE_TAKE ||
-		     (in->step == INTAKE_TAKE && in->op == TENT_OP_INDIRECT)))
-		return other_step(p, r, left);
-	n = intake_batch(p, r, left);
-	if (unlikely(!n || r->end_rule))
-		return n;
-	if (unlikely(in->op != TENT_OP_REQUEST))
-		intake_begin_other(p, r, &p->slots[0]);
-	else if (likely(in->taken == in->nr))
-		conclude(p, r, n);
-	return n;
+	if (r->intake.step != INTAKE_IDLE && !r->end_rule)
+		used = go_on(p, r, left);
+	set_attention(r);
+	return r->end_rule ? left : used;
 }
 
 bool intake_ring(struct poller *p, struct ring_state *r)
 {
-	uint32_t left = p->o.turn_slots, n;
+	uint32_t left = p->o.turn_slots, nr;
 	bool any = false;
 
 	if (unlikely(r->indirect.admitting)) {
 		indirect_admit(p, r);
+		set_attention(r);
 		any = true;
 	}
-	while (left && intake_has_batch(r)) {
-		n = step(p, r, left);
-		if (unlikely(!n))
+	while (left) {
+		int32_t taken = BATCH_OTHER;
+
+		if (likely(r->intake.step == INTAKE_IDLE)) {
+			if (!ring_host_peek(&r->host, &nr))
+				break;
+			taken = intake_batch(p, r, left);
+		}
+		if (unlikely(taken == BATCH_WAITS))
 			break;
 		any = true;
-		left -= n;
-		if (unlikely(r->end_rule))
-			return true;
+		if (unlikely(taken == BATCH_OTHER)) {
+			left -= other(p, r, left);
+			continue;
+		}
+		left -= (uint32_t)taken;
+		admit_whole(p, r, (uint32_t)taken);
 	}
-	r->attention = r->intake.step != INTAKE_IDLE || r->indirect.admitting;
 	return any;
 }

@@ -28,7 +28,8 @@ static inline bool intake_has_batch(const struct ring_state *r)
 /* ---- between intake.c, intake_slow.c and indirect.c --------------------- */
 
 /* Loads what the judge needs for the next piece of the batch at the head. */
-void intake_prepare(struct poller *p, struct ring_state *r, bool is_plain);
+void intake_prepare(struct poller *p, struct ring_state *r, uint32_t first_index,
+		    bool is_plain);
 
 /* The batch at the head breaks a rule. Of several refusals the first in the order of
  * checks stays. The batch ends once its records are back (INTAKE_RELEASE). */

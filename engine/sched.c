@@ -87,7 +87,7 @@ void sched_one(struct poller *p, struct ring_state *r, struct transfer *t, uint6
 		result = post_first(t, ticks_now(), p->quantum);
 		if (likely(result == POST_DONE)) {
 			p->direct_left -= (int64_t)t->done + SCHED_POST_BYTES;
-			complete_single(p, r, t, ticks_now());
+			complete_one(p, t);
 			return;
 		}
 		p->round++;	/* or the mark of a full backend would last for this turn */
