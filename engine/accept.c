@@ -27,18 +27,28 @@
 
 /* ---- accepting --------------------------------------------------------- */
 
+static bool hold_reserve(struct engine *e)
+{
+	if (e->reserve_fd < 0)
+		e->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	return e->reserve_fd >= 0;
+}
+
 /* True: one connection less in the backlog, answered by its end. */
 static bool shed_one(struct engine *e, int listener)
 {
 	int fd;
 
-	if (e->reserve_fd < 0)
+	if (!hold_reserve(e))
 		return false;
 	close(e->reserve_fd);
+	e->reserve_fd = -1;
 	fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	if (fd >= 0)
+	if (fd >= 0 && errand_seal(fd))
+		close(fd);
+	else if (fd >= 0)
 		errand_close_stray(fd);
-	e->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	hold_reserve(e);
 	return fd >= 0;
 }
 

@@ -209,7 +209,6 @@ void client_await(struct engine *e, struct client *c,
 
 void client_closed(struct engine *e, struct client *c)
 {
-	peer_close(&c->peer);
 	client_refund(e, c, RESOURCE_FDS, c->fds);
 	*c->at = c->next;
 	if (c->next)
@@ -237,13 +236,13 @@ static void end_over(struct engine *e, struct client *c)
 	if (c->errand)
 		return;		/* it still receives: comes back here */
 	segments_leave(e, c);
-	shutdown(c->sock, SHUT_RDWR);
-	if (!c->local && errand_peek(c->sock) >= PEEK_PLAIN) {
+	peer_close(&c->peer);
+	if (c->local || errand_seal(c->sock)) {
+		close(c->sock);
+	} else {
 		if (!e->stopping && errand_close(e, c) == 0)
 			return;
 		errand_close_stray(c->sock);
-	} else {
-		close(c->sock);
 	}
 	client_closed(e, c);
 }

@@ -39,6 +39,12 @@ enum errand_peek errand_peek(int sock)
 	return n ? PEEK_PLAIN : PEEK_END;
 }
 
+bool errand_seal(int sock)
+{
+	shutdown(sock, SHUT_RD);
+	return errand_peek(sock) < PEEK_PLAIN;
+}
+
 static int start_thread(void *(*body)(void *), void *arg)
 {
 	pthread_attr_t attr;

@@ -42,5 +42,8 @@ bool errand_abandon(struct errand *errand);
 
 /* Closes fd, whatever that takes, and tells nobody. */
 void errand_close_stray(int fd);
+/* Nothing more arrives at a connected socket. True: and nothing is left in it, so that
+ * closing it cannot block. */
+bool errand_seal(int sock);
 
 #endif /* TENT_ENGINE_ERRAND_H */

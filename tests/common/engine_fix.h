@@ -60,5 +60,7 @@ int engine_fix_reap(pid_t pid);
 
 /* How many clients the engine tells of. */
 int engine_fix_clients(const struct engine_fix *f);
+/* Waits until only nr clients are left; the descriptors that are open then. */
+int engine_fix_quiet(const struct engine_fix *f, int nr);
 
 #endif /* TENT_TESTS_ENGINE_FIX_H */
