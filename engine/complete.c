@@ -246,12 +246,18 @@ void complete_run(struct poller *p, struct ring_state *r, struct transfer *const
 		moved[ended[i]->opcode] += ended[i]->done;
 		completed += complete_odd(&run, ended[i++]);
 	}
-	store_relaxed(&r->in_flight, r->in_flight - n);
-	store_relaxed(&p->in_flight, p->in_flight - n);
+	level_add(&r->in_flight, -n);
+	level_add(&p->in_flight, -n);
 	COUNT(p, r, completed, completed);
 	COUNT(p, r, read_bytes, moved[TENT_OPCODE_READ]);
 	COUNT(p, r, written_bytes, moved[TENT_OPCODE_WRITE]);
 	touch(p, r);
+}
+
+static __attribute__((noinline)) void complete_odd_one(struct poller *p, struct transfer *t,
+						       uint64_t now)
+{
+	complete_run(p, t->ring, &t, 1, now);
 }
 
 void complete_one(struct poller *p, struct transfer *t)
@@ -263,14 +269,14 @@ void complete_one(struct poller *p, struct transfer *t)
 	struct tent_completion *c;
 
 	if (unlikely(t->deadline_ns | (uintptr_t)t->batch) || unlikely(!IS_PLAIN(end))) {
-		complete_run(p, r, &t, 1, now);
+		complete_odd_one(p, t, now);
 		return;
 	}
 	c = ring_host_next(&r->host);
 	fill(&run, t, c);
 	ring_host_publish_end(&r->host, c, end);
-	store_relaxed(&r->in_flight, r->in_flight - 1);
-	store_relaxed(&p->in_flight, p->in_flight - 1);
+	level_add(&r->in_flight, -1u);
+	level_add(&p->in_flight, -1u);
 	COUNT(p, r, completed, 1);
 	if (t->opcode == TENT_OPCODE_READ)
 		COUNT(p, r, read_bytes, t->done);
@@ -332,17 +338,4 @@ void complete_refusal(struct poller *p, struct ring_state *r)
 	ring_host_publish(&r->host, c, TENT_CQE_F_REJECTED, TENT_STATUS_INVALID, 0);
 	COUNT(p, r, rejected_batches, 1);
 	touch(p, r);
-}
-
-/* F5: the completions were stored before want_wake is looked at. */
-void complete_wake(struct poller *p)
-{
-	struct ring_state *r;
-
-	while ((r = p->touched)) {
-		p->touched = r->next_touched;
-		r->touched = false;
-		if (unlikely(ring_host_client_waits(&r->host)))
-			ring_host_wake_client(&r->host);
-	}
 }

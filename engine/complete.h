@@ -25,7 +25,18 @@ void complete_refusal(struct poller *p, struct ring_state *r);
 /* The completion of a slot that moves nothing: NOP, CANCEL. rule 0: it did its work. */
 void complete_slot(struct poller *p, struct ring_state *r, uint16_t rule);
 
-/* Wakes the clients of rings that were published into in this turn, if they sleep. */
-void complete_wake(struct poller *p);
+/* Wakes the clients of rings that were published into in this turn, if they sleep. F5:
+ * the completions were stored before want_wake is looked at. */
+static inline void complete_wake(struct poller *p)
+{
+	struct ring_state *r;
+
+	while ((r = p->touched)) {
+		p->touched = r->next_touched;
+		r->touched = false;
+		if (unlikely(ring_host_client_waits(&r->host)))
+			ring_host_wake_client(&r->host);
+	}
+}
 
 #endif /* TENT_ENGINE_COMPLETE_H */

@@ -22,6 +22,16 @@ static inline void stat_add(uint64_t *counter, uint64_t n)
 #endif
 }
 
+/* The same for a level that goes up and down. */
+static inline void level_add(uint32_t *level, uint32_t n)
+{
+#if defined(__x86_64__)
+	__asm__("addl %1, %0" : "+m"(*level) : "er"(n) : "cc");
+#else
+	store_relaxed(level, *level + n);
+#endif
+}
+
 /* A stage time of struct tent_completion. */
 static inline uint32_t ticks_since(uint64_t now, uint64_t seen)
 {

@@ -61,8 +61,8 @@ static inline void account(struct poller *p, struct ring_state *r, uint32_t nr,
 			   uint32_t completions)
 {
 	r->host.pending += completions;
-	store_relaxed(&r->in_flight, r->in_flight + nr);
-	store_relaxed(&p->in_flight, p->in_flight + nr);
+	level_add(&r->in_flight, nr);
+	level_add(&p->in_flight, nr);
 	stat_add(&p->stats.batches, 1);
 	stat_add(&r->stats.batches, 1);
 	stat_add(&p->stats.requests, nr);
@@ -363,7 +363,7 @@ static inline void admit_whole(struct poller *p, struct ring_state *r, uint32_t 
 	r->nr_free -= n;
 	records = &r->free[r->nr_free];
 	if (n == 1)
-		sched_one(p, r, records[0], r->intake.judge.seen_ticks);
+		sched_one(p, r, records[0]);
 	else
 		sched_push(p, r, records, n, r->intake.judge.seen_ticks);
 }
@@ -387,31 +387,27 @@ static __attribute__((noinline)) uint32_t other(struct poller *p, struct ring_st
 
 bool intake_ring(struct poller *p, struct ring_state *r)
 {
-	uint32_t left = p->o.turn_slots, nr;
-	bool any = false;
+	uint32_t left = p->o.turn_slots;
 
 	if (unlikely(r->indirect.admitting)) {
 		indirect_admit(p, r);
 		set_attention(r);
-		any = true;
+		if (!intake_has_batch(r))
+			return true;
 	}
-	while (left) {
+	do {
 		int32_t taken = BATCH_OTHER;
 
-		if (likely(r->intake.step == INTAKE_IDLE)) {
-			if (!ring_host_peek(&r->host, &nr))
-				break;
+		if (likely(r->intake.step == INTAKE_IDLE))
 			taken = intake_batch(p, r, left);
-		}
-		if (unlikely(taken == BATCH_WAITS))
-			break;
-		any = true;
-		if (unlikely(taken == BATCH_OTHER)) {
+		if (likely(taken > 0)) {
+			left -= (uint32_t)taken;
+			admit_whole(p, r, (uint32_t)taken);
+		} else if (taken == BATCH_OTHER) {
 			left -= other(p, r, left);
-			continue;
+		} else {
+			return left < p->o.turn_slots;
 		}
-		left -= (uint32_t)taken;
-		admit_whole(p, r, (uint32_t)taken);
-	}
-	return any;
+	} while (left && intake_has_batch(r));
+	return true;
 }

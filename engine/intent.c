@@ -38,19 +38,14 @@ struct wanted {
 	uint16_t downgrades;	/* TENT_CQE_F_* */
 };
 
-/* One side's way into its region table. */
-struct lookup {
-	const struct region_table *table;
-	struct region_hint *hints;
-};
-
 /* A batch on its way through the judge. The loop over plain entries keeps one whose
  * address nobody takes, so that it lives in registers. */
 struct bench {
 	const struct judge *j;
 	uint64_t seen_ticks;
 	struct batch_state *batch;
-	struct lookup source, target;
+	struct region_hints *hints; /* or NULL */
+	const struct region_table *own, *target;
 	int shift;		/* address >> shift names a hint by its offset in bytes */
 	uint64_t target_id;	/* whose table target has */
 	uint32_t priorities;	/* how many numbers a priority may have */
@@ -242,21 +237,22 @@ static inline int target_shift(struct region_hints *h, const struct region_table
 	       hint_spread(t, &h->target_table, &h->target_shift);
 }
 
+/* hints: those of the sources, or of the targets. */
 static inline __attribute__((always_inline)) struct region_hint *
-hint_of(const struct lookup *l, uint64_t addr, int shift)
+hint_of(struct region_hint *hints, uint64_t addr, int shift)
 {
 	uint64_t at = (addr >> shift) & (HINT_BYTES - sizeof(struct region_hint));
 
-	return (struct region_hint *)((uint8_t *)l->hints + at);
+	return (struct region_hint *)((uint8_t *)hints + at);
 }
 
 /* Does the hint know the range [addr, addr + last]? None knows an empty range, which
  * may lie between two windows: its last is UINT64_MAX. */
 static inline __attribute__((always_inline)) bool
-hint_holds(const struct region_hint *hint, const struct lookup *l, uint64_t addr,
+hint_holds(const struct region_hint *hint, const struct region_table *t, uint64_t addr,
 	   uint64_t last)
 {
-	return likely(hint->table == l->table) && likely(last < hint->size) &&
+	return likely(hint->table == t) && likely(last < hint->size) &&
 	       likely(addr - hint->base < hint->size - last);
 }
 
@@ -270,23 +266,36 @@ static void hint_set(struct region_hint *hint, const struct region_table *t, uin
 }
 
 /* The region of a range that does not wrap, or NULL. Leaves a hint when the region is
- * mapped and may be read and written (open: whatever its permission). */
-static struct region *lookup_find(const struct bench *b, const struct lookup *l,
-				  uint64_t addr, uint64_t length, bool open)
+ * mapped and may be read and written (open: whatever its permission). hint may be NULL. */
+static struct region *lookup_find(const struct region_table *t, uint64_t addr,
+				  uint64_t length, struct region_hint *hint, bool open)
 {
-	struct region_hint *hint = l->hints ? hint_of(l, addr, b->shift) : NULL;
 	struct region *found, *holder;
 	uint32_t at;
 
-	if (hint && hint_holds(hint, l, addr, length - 1))
+	if (hint && hint_holds(hint, t, addr, length - 1))
 		return hint->region;
-	found = region_find_at(l->table, addr, length, &at);
+	found = region_find_at(t, addr, length, &at);
 	if (!found || !hint)
 		return found;
-	holder = l->table->entries[at].region;
+	holder = t->entries[at].region;
 	if (holder->addr && (open || holder->permission == TENT_PERM_GLOBAL_READ_WRITE))
-		hint_set(hint, l->table, at);
+		hint_set(hint, t, at);
 	return found;
+}
+
+static struct region *find_source(const struct bench *b, uint64_t addr, uint64_t length)
+{
+	struct region_hint *hint = b->hints ? hint_of(b->hints->source, addr, b->shift) : NULL;
+
+	return lookup_find(b->own, addr, length, hint, true);
+}
+
+static struct region *find_target(const struct bench *b, uint64_t addr, uint64_t length)
+{
+	struct region_hint *hint = b->hints ? hint_of(b->hints->target, addr, b->shift) : NULL;
+
+	return lookup_find(b->target, addr, length, hint, !b->foreign);
 }
 
 /* False: no open segment has this handle. */
@@ -298,8 +307,8 @@ static inline __attribute__((always_inline)) bool bench_target(struct bench *b, 
 
 	if (!segment)
 		return false;
-	b->target.table = segment_table(segment);
-	shift = b->j->hints ? target_shift(b->j->hints, b->target.table) : 0;
+	b->target = segment_table(segment);
+	shift = b->hints ? target_shift(b->hints, b->target) : 0;
 	b->shift = b->shift > shift ? b->shift : shift;
 	b->target_id = id;
 	b->foreign = segment != h->segments[0];
@@ -322,12 +331,12 @@ static struct fault address_fault(struct bench *b, const struct tent_slot *s,
 		return FAULT(SEGMENT, r->target_id);
 	if (source + length < source)
 		return FAULT(SOURCE_RANGE, source);
-	t->local = lookup_find(b, &b->source, source, length, true);
+	t->local = find_source(b, source, length);
 	if (!t->local)
 		return FAULT(SOURCE_UNREGISTERED, source);
 	if (target + length < target)
 		return FAULT(TARGET_RANGE, target);
-	t->remote = lookup_find(b, &b->target, target, length, !b->foreign);
+	t->remote = find_target(b, target, length);
 	if (!t->remote)
 		return FAULT(TARGET_UNREGISTERED, target);
 	if (b->foreign && !is_permitted(t->remote, r->opcode))
@@ -384,10 +393,10 @@ void judge_settle(struct judge *j, struct planner *planner)
 }
 
 static inline __attribute__((always_inline)) void
-bench_init(struct bench *b, const struct judge *j, const struct planner *planner)
+bench_init(struct bench *b, const struct judge *j, uint64_t effective,
+	   struct region_hints *hints, const struct planner *planner)
 {
 	bool legacy = j->slot_flags & TENT_SLOT_F_LEGACY;
-	uint64_t effective = likely(j->effective) ? j->effective : effective_of(j);
 
 	effective >>= legacy ? 16 : 0;	/* the legacy numbering begins with HIGH */
 	memcpy(b->effective, &effective, sizeof(effective));
@@ -395,25 +404,27 @@ bench_init(struct bench *b, const struct judge *j, const struct planner *planner
 	b->j = j;
 	b->seen_ticks = j->seen_ticks;
 	b->batch = j->batch;
-	b->source.hints = j->hints ? j->hints->source : NULL;
-	b->target.hints = j->hints ? j->hints->target : NULL;
-	b->source.table = segment_table(j->handles->segments[0]);
-	b->shift = j->hints ? source_shift(j->hints, b->source.table) : 0;
+	b->hints = hints;
+	b->own = segment_table(j->handles->segments[0]);
+	b->shift = hints ? source_shift(hints, b->own) : 0;
 	/* Its own segment to begin with: a mark for "none yet" would be a number that a
 	 * client may name, and would then find whatever table was there before. */
-	b->target.table = b->source.table;
+	b->target = b->own;
 	b->target_id = 0;
 	b->foreign = false;
 	b->planner = planner;
 }
 
-/* The judge's planner; own is one when it has none. */
-static inline const struct planner *planner_of(const struct judge *j, struct planner *own)
+/* For a judge that may be settled or not; own is its planner when it has none. */
+static void bench_open(struct bench *b, const struct judge *j, struct planner *own)
 {
-	if (likely(j->planner))
-		return j->planner;
-	planner_init(own, j->queues, j->nr_queues);
-	return own;
+	const struct planner *planner = j->planner;
+
+	if (!planner) {
+		planner_init(own, j->queues, j->nr_queues);
+		planner = own;
+	}
+	bench_init(b, j, j->effective ? j->effective : effective_of(j), j->hints, planner);
 }
 
 /* opcode, intent, priority, level in one store. */
@@ -513,11 +524,11 @@ judge_plain(struct bench *b, const struct tent_slot *s, uint32_t index, struct t
 
 	if (unlikely(r->target_id != b->target_id) && !bench_target(b, r->target_id))
 		return false;
-	local = hint_of(&b->source, source, b->shift);
-	if (!hint_holds(local, &b->source, source, last))
+	local = hint_of(b->hints->source, source, b->shift);
+	if (!hint_holds(local, b->own, source, last))
 		return false;
-	remote = hint_of(&b->target, target, b->shift);
-	if (!hint_holds(remote, &b->target, target, last))
+	remote = hint_of(b->hints->target, target, b->shift);
+	if (!hint_holds(remote, b->target, target, last))
 		return false;
 	fill(b, s, &w, index, t);
 	t->local = local->region;
@@ -549,7 +560,7 @@ judge_rest(const struct judge *j, const struct tent_slot *slots,
 	struct planner own;
 	struct bench b;
 
-	bench_init(&b, j, planner_of(j, &own));
+	bench_open(&b, j, &own);
 	for (; i < count; i++) {
 		uint32_t index = j->first_index + i;
 
@@ -566,13 +577,14 @@ bool judge_batch(const struct judge *j, const struct tent_slot *slots,
 		 const char (*cells)[TENT_CELL_SIZE], uint32_t count,
 		 struct transfer **transfers, struct refusal *why)
 {
+	struct region_hints *hints = j->hints;
 	struct bench plain;
 	uint32_t i = 0;
 
 	why->rule = 0;
 	why->some_ended = false;
-	if (likely(j->is_plain)) {
-		bench_init(&plain, j, j->planner);
+	if (likely(j->is_plain && hints)) {
+		bench_init(&plain, j, j->effective, hints, j->planner);
 		i = judge_run(&plain, slots, count, j->first_index, transfers);
 		if (likely(i == count))
 			return true;
@@ -615,7 +627,7 @@ bool judge_in_order(const struct judge *j, const struct tent_slot *slots,
 	struct planner own;
 	struct bench b;
 
-	bench_init(&b, j, planner_of(j, &own));
+	bench_open(&b, j, &own);
 	for (int stage = STAGE_LAYOUT; stage < STAGES; stage++)
 		for (uint32_t i = 0; i < count; i++) {
 			struct fault f = stage_fault(&b, stage, &slots[i], cells[i]);

@@ -88,8 +88,7 @@ bool poller_turn(struct poller *p)
 		any |= indirect_reclaim(p);
 	if (p->in_flight)
 		slow_clock(p);
-	if (p->touched)
-		complete_wake(p);
+	complete_wake(p);
 	stat_add(&p->stats.turns, 1);
 	if (!any)
 		idle_clock(p);

@@ -20,6 +20,7 @@ struct poller {
 	struct poller_command *inbox;	/* R8/A8, senders push, newest first */
 	struct poller_command *active;	/* begun and not answered, oldest first */
 	struct sched_level levels[LEVELS];
+	uint32_t nr_linked;		/* rings in levels: 0, nothing waits */
 	uint32_t in_flight;		/* of all rings */
 	uint32_t nr_posted;		/* of all rings */
 	uint32_t indirect_entries;	/* of all rings: what INDIRECT batches hold */

@@ -6,7 +6,6 @@
  * of bytes and then the next ring has its go, so one ring's large transfers delay
  * another's by a quantum per round, whatever their size.
  */
-#include "engine/complete.h"
 #include "engine/sched.h"
 
 #define TICK_ENTRIES 256u	/* queued entries a tick looks at */
@@ -15,14 +14,16 @@
 /* ---- levels ------------------------------------------------------------ */
 
 /* The first ring had its go: it goes to the end, or out when it has nothing left. */
-static void level_rotate(struct sched_level *l, uint32_t level)
+static void level_rotate(struct poller *p, uint32_t level)
 {
+	struct sched_level *l = &p->levels[level];
 	struct ring_state *r = l->first;
 
 	l->first = r->levels[level].next;
 	r->levels[level].linked = false;
+	p->nr_linked--;
 	if (r->levels[level].queue.head)
-		sched_link(l, r, level);
+		sched_link(p, r, level);
 }
 
 /* A ring that has nothing left stays linked until its turn comes. */
@@ -48,6 +49,7 @@ void sched_forget(struct poller *p, struct ring_state *r)
 		if (l->last == r)
 			l->last = before;
 		r->levels[level].linked = false;
+		p->nr_linked--;
 	}
 }
 
@@ -72,30 +74,13 @@ static __attribute__((noinline)) int64_t post_other(struct poller *p, struct tra
 	}
 }
 
-static inline enum post_result post_first(struct transfer *t, uint64_t now, int64_t budget)
+void sched_one_other(struct poller *p, struct ring_state *r, struct transfer *t,
+		     enum post_result result)
 {
-	t->attempts = 1;
-	t->posted_ticks = ticks_since(now, t->seen_ticks);
-	return t->queue->ops->post(t->queue, t, (uint64_t)budget);
-}
-
-void sched_one(struct poller *p, struct ring_state *r, struct transfer *t, uint64_t now)
-{
-	enum post_result result;
-
-	if (likely(!sched_waits(p) && p->direct_left > 0)) {
-		result = post_first(t, ticks_now(), p->quantum);
-		if (likely(result == POST_DONE)) {
-			p->direct_left -= (int64_t)t->done + SCHED_POST_BYTES;
-			complete_one(p, t);
-			return;
-		}
-		p->round++;	/* or the mark of a full backend would last for this turn */
-		p->direct_left -= post_other(p, t, result, 0);
-		if (result == POST_PENDING)
-			return;
-	}
-	sched_push(p, r, &t, 1, now);
+	p->round++;	/* or the mark of a full backend would last for this turn */
+	p->direct_left -= post_other(p, t, result, 0);
+	if (result != POST_PENDING)
+		sched_push(p, r, &t, 1, t->seen_ticks);
 }
 
 /* A ring's go: posts from the head of its level. Returns the bytes it cost. */
@@ -114,7 +99,7 @@ visit(struct poller *p, struct ring_state *r, uint32_t level, int64_t quantum)
 
 		next = t->next;		/* a backend may use it from post() on */
 		if (likely(!t->attempts)) {
-			result = post_first(t, now, budget);
+			result = sched_post_first(t, now, budget);
 		} else {
 			before = t->done;
 			result = t->queue->ops->post(t->queue, t, (uint64_t)budget);
@@ -154,7 +139,7 @@ bool sched_turn(struct poller *p)
 		while (l->first && left > 0 && l->first->busy_round != p->round) {
 			left -= visit(p, l->first, level,
 				      left < p->quantum ? left : p->quantum);
-			level_rotate(l, level);
+			level_rotate(p, level);
 		}
 	}
 	return left < before;
@@ -254,7 +239,7 @@ static void tick_level(struct poller *p, uint32_t level, uint64_t now)
 		expire_queued(p, l->first, level, now, &to_expire);
 		if (level > 0)
 			sched_age(p, l->first, level, now, &to_age);
-		level_rotate(l, level);
+		level_rotate(p, level);
 		if (l->first == first)
 			break;
 	}

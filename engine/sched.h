@@ -7,7 +7,7 @@
 #ifndef TENT_ENGINE_SCHED_H
 #define TENT_ENGINE_SCHED_H
 
-#include "engine/poller_state.h"
+#include "engine/complete.h"
 
 /* What a request costs a turn beside the bytes it moves: bounds how many small ones
  * a turn takes. */
@@ -16,8 +16,11 @@
 #define SCHED_QUANTUM 16384u
 
 /* Puts a ring at the end of a level's round. */
-static inline void sched_link(struct sched_level *l, struct ring_state *r, uint32_t level)
+static inline void sched_link(struct poller *p, struct ring_state *r, uint32_t level)
 {
+	struct sched_level *l = &p->levels[level];
+
+	p->nr_linked++;
 	r->levels[level].linked = true;
 	r->levels[level].next = NULL;
 	if (l->first)
@@ -56,7 +59,7 @@ static inline uint32_t sched_push_level(struct poller *p, struct ring_state *r,
 	tail->next = NULL;
 	q->tail = tail;
 	if (!r->levels[level].linked)
-		sched_link(&p->levels[level], r, level);
+		sched_link(p, r, level);
 	return i;
 }
 
@@ -71,9 +74,37 @@ static inline void sched_push(struct poller *p, struct ring_state *r,
 	} while (unlikely(i < n));
 }
 
-/* The same for a batch of one. When nothing waits it is posted at once, up to the bytes
- * of a turn: the common case of a program that waits for each answer. */
-void sched_one(struct poller *p, struct ring_state *r, struct transfer *t, uint64_t now);
+/* The first post of a transfer; now: ticks. */
+static inline enum post_result sched_post_first(struct transfer *t, uint64_t now,
+						int64_t budget)
+{
+	t->attempts = 1;
+	t->posted_ticks = ticks_since(now, t->seen_ticks);
+	return t->queue->ops->post(t->queue, t, (uint64_t)budget);
+}
+
+/* It was posted and is not simply done. */
+void sched_one_other(struct poller *p, struct ring_state *r, struct transfer *t,
+		     enum post_result result);
+
+/* sched_push() for a batch of one. When nothing waits it is posted at once, up to the
+ * bytes of a turn: the common case of a program that waits for each answer. */
+static inline void sched_one(struct poller *p, struct ring_state *r, struct transfer *t)
+{
+	enum post_result result;
+
+	if (unlikely(p->nr_linked || p->direct_left <= 0)) {
+		sched_push(p, r, &t, 1, t->seen_ticks);
+		return;
+	}
+	result = sched_post_first(t, ticks_now(), p->quantum);
+	if (unlikely(result != POST_DONE)) {
+		sched_one_other(p, r, t, result);
+		return;
+	}
+	p->direct_left -= (int64_t)t->done + SCHED_POST_BYTES;
+	complete_one(p, t);
+}
 
 /* The ring leaves; its queues are empty. */
 void sched_forget(struct poller *p, struct ring_state *r);
@@ -87,7 +118,7 @@ bool sched_turn(struct poller *p);
 /* Is anything waiting to be posted? */
 static inline bool sched_waits(const struct poller *p)
 {
-	return p->levels[0].first || p->levels[1].first || p->levels[2].first;
+	return p->nr_linked != 0;
 }
 
 /* Completes what backends hand back. True: there was something. */
