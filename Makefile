@@ -149,17 +149,23 @@ $(B)/perf/%: $(B)/perf/%.o $(call objs,perf/common/*.c) $(INTERNAL)
 $(B)/perf/cost_driver: $(B)/perf/cost_driver.o $(INTERNAL)
 	$(call link,-static)
 
-$(B)/tests/test_%: $(B)/tests/test_%.o $(call objs,tests/common/*.c) $(INTERNAL)
+# What tests share; each program takes what it needs.
+COMMON	:= $(B)/tests/common.a
+COMMON_OBJS := $(call objs,tests/common/*.c)
+$(COMMON): $(COMMON_OBJS)
+	$(Q)rm -f $@ && $(AR) rcsT $@ $^
+
+$(B)/tests/test_%: $(B)/tests/test_%.o $(COMMON) $(INTERNAL)
 	$(call link,-lcmocka)
 # The replay program's own parts are tested too.
 $(B)/tests/test_replay: $(addprefix $(B)/perf/,replay_objs/trace.o replay_objs/pool.o \
 	replay_objs/map.o common/content.o common/args.o common/samples.o)
-$(B)/tests/hostile/%: $(B)/tests/hostile/%.o $(call objs,tests/common/*.c) $(INTERNAL)
+$(B)/tests/hostile/%: $(B)/tests/hostile/%.o $(COMMON) $(INTERNAL)
 	$(call link)
 $(B)/tests/examples/%: $(B)/tests/examples/%.o $(INTERNAL)
 	$(call link)
 
-$(B)/tests/fuzz_%: $(B)/tests/fuzz_%.o $(call objs,tests/common/*.c) $(INTERNAL)
+$(B)/tests/fuzz_%: $(B)/tests/fuzz_%.o $(INTERNAL)
 	$(call link,-fsanitize=fuzzer)
 
 # Another CPU or word size (CC or CROSS says which): the rings and their own tests,

@@ -1,21 +1,39 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs libFuzzer programs, each for TENT_FUZZ_SECONDS (60), keeping what they found
-# under $B/fuzz/corpus. Stops at the first crash.
+# Runs libFuzzer programs, each for TENT_FUZZ_SECONDS (60) or, from a fixed seed, for
+# TENT_FUZZ_RUNS inputs, keeping what they found under $B/fuzz/corpus. Stops at the
+# first crash.
 set -eu
-seconds=${TENT_FUZZ_SECONDS:-60}
+limit="-max_total_time=${TENT_FUZZ_SECONDS:-60}"
+[ -z "${TENT_FUZZ_RUNS:-}" ] || limit="-seed=1 -runs=$TENT_FUZZ_RUNS"
 [ $# -gt 0 ] || { echo "fuzz: there is no target"; exit 1; }
 
 # Words that a random text would take ages to guess.
 mkdir -p "$B/fuzz"
 grep -ohE '"[A-Za-z_/]{2,}"' engine/config*.c | sort -u > "$B/fuzz/words"
 
+# What a random text would take ages to find: something valid to start from.
+seed() { # NAME CORPUS
+	case $1 in
+	fuzz_config)
+		cp tests/seeds/fuzz_config.json "$2" ;;
+	fuzz_ring)	# 3 blocks: control byte (all plausible), slot with length 64, cell
+		for block in 1 2 3; do
+			printf '\7'
+			head -c 72 /dev/zero
+			printf '\100'
+			head -c 119 /dev/zero
+		done > "$2/three_reads" ;;
+	esac
+}
+
 for program; do
 	name=$(basename "$program")
 	corpus=$B/fuzz/corpus/$name
 	mkdir -p "$corpus"
-	echo "== $name, $seconds s"
-	"$program" -max_total_time="$seconds" -timeout=30 -print_final_stats=1 -verbosity=0 \
+	seed "$name" "$corpus"
+	echo "== $name $limit"
+	"$program" -len_control=0 -max_len=4000 $limit -timeout=30 -print_final_stats=1 -verbosity=0 \
 		-dict="$B/fuzz/words" -artifact_prefix="$corpus.crash-" "$corpus" 2>&1 | tail -12
 	[ "${PIPESTATUS[0]}" = 0 ] || { echo "FAILED: $name, see $corpus.crash-*"; exit 1; }
 done
