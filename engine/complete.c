@@ -15,7 +15,10 @@ struct run {
 	struct poller *p;
 	struct ring_state *r;
 	uint64_t device_ticks, published_ticks;
-	uint32_t since_device;	/* between the two */
+	uint64_t published_ns;	/* 0: nobody asked yet */
+	uint32_t since_device;	/* ticks between device and published */
+	uint32_t failed;	/* how many did not complete */
+	uint64_t moved[2];	/* bytes, by opcode */
 };
 
 static inline void touch(struct poller *p, struct ring_state *r)
@@ -35,24 +38,26 @@ static inline void touch(struct poller *p, struct ring_state *r)
 
 /* ---- one transfer ------------------------------------------------------ */
 
-static void note_deadline(const struct run *run, struct transfer *t)
+static __attribute__((noinline)) void note_deadline(struct run *run, struct transfer *t)
 {
-	bool infeasible = t->deadline_ns <= poller_ns(run->p, t->seen_ticks);
-
-	if (infeasible && (t->status == TENT_STATUS_COMPLETED || t->status == TENT_STATUS_FAILED))
-		COUNT(run->p, run->r, deadlines_infeasible, 1);
-	if (t->status != TENT_STATUS_COMPLETED)
-		return;
-	if (t->deadline_ns >= poller_ns(run->p, run->published_ticks)) {
-		COUNT(run->p, run->r, deadlines_met, 1);
+	if (!run->published_ns)
+		run->published_ns = poller_ns(run->p, run->published_ticks);
+	if (t->status == TENT_STATUS_COMPLETED) {
+		if (likely(t->deadline_ns >= run->published_ns)) {
+			COUNT(run->p, run->r, deadlines_met, 1);
+			return;
+		}
+		t->flags |= TENT_CQE_F_DEADLINE_MISSED;
+		COUNT(run->p, run->r, deadlines_missed, 1);
+	} else if (t->status != TENT_STATUS_FAILED) {
 		return;
 	}
-	t->flags |= TENT_CQE_F_DEADLINE_MISSED;
-	COUNT(run->p, run->r, deadlines_missed, 1);
+	if (t->deadline_ns <= poller_ns(run->p, t->seen_ticks))
+		COUNT(run->p, run->r, deadlines_infeasible, 1);
 }
 
 /* Counts what is not plainly COMPLETED. */
-static void note_odd(const struct run *run, const struct transfer *t)
+static __attribute__((noinline)) void note_odd(struct run *run, const struct transfer *t)
 {
 	if (t->flags & TENT_CQE_F_INTENT_DOWNGRADED)
 		COUNT(run->p, run->r, downgrades_intent, 1);
@@ -62,6 +67,7 @@ static void note_odd(const struct run *run, const struct transfer *t)
 		COUNT(run->p, run->r, downgrades_policy, 1);
 	if (t->flags & TENT_CQE_F_TAIL_IGNORED)
 		COUNT(run->p, run->r, tails_ignored, 1);
+	run->failed += t->status != TENT_STATUS_COMPLETED;
 	if (t->status == TENT_STATUS_CANCELED)
 		COUNT(run->p, run->r, canceled, 1);
 	else if (t->status == TENT_STATUS_TIMEOUT)
@@ -135,18 +141,11 @@ static void publish_batch(const struct run *run, struct batch_state *b)
 }
 
 /* The first failure by index speaks for the batch, whatever order they end in. */
-static void batch_take(struct batch_state *b, const struct transfer *t)
+static void batch_fail(struct batch_state *b, const struct transfer *t)
 {
-	bool failed = t->status != TENT_STATUS_COMPLETED;
-
-	b->bytes += t->done;
-	b->flags |= t->flags;
-	if (t->attempts && t->posted_ticks < b->posted_ticks)
-		b->posted_ticks = t->posted_ticks;
-	if (failed ? t->index >= b->first_bad : b->first_bad < b->nr)
+	if (t->index >= b->first_bad)
 		return;
-	if (failed)
-		b->first_bad = t->index;
+	b->first_bad = t->index;
 	b->error = t->error;
 	b->rule = t->rule;
 	b->status = t->status;
@@ -155,18 +154,25 @@ static void batch_take(struct batch_state *b, const struct transfer *t)
 	b->attempts = t->attempts;
 }
 
-static void end_in_batch(const struct run *run, struct transfer *t)
+static inline void batch_take(struct batch_state *b, const struct transfer *t)
 {
-	struct batch_state *b = t->batch;
+	b->bytes += t->done;
+	b->flags |= t->flags;
+	if (t->attempts && t->posted_ticks < b->posted_ticks)
+		b->posted_ticks = t->posted_ticks;
+	if (unlikely(t->status != TENT_STATUS_COMPLETED)) {
+		batch_fail(b, t);
+	} else if (likely(b->first_bad == b->nr)) {
+		b->transport = t->transport;
+		b->rail = t->rail;
+		b->attempts = t->attempts;
+	}
+}
+
+static void batch_close(struct run *run, struct batch_state *b)
+{
 	struct ring_state *r = run->r;
 
-	batch_take(b, t);
-	if (b->indirect)
-		indirect_end(b->indirect, t);
-	else
-		ring_release(r, t);
-	if (--b->left > 0)
-		return;
 	publish_batch(run, b);
 	if (b->indirect) {
 		indirect_done(run->p, r);
@@ -178,33 +184,21 @@ static void end_in_batch(const struct run *run, struct transfer *t)
 
 /* ---- runs -------------------------------------------------------------- */
 
-/* Whatever is not plainly COMPLETED and by itself. 1 when it did complete. */
-static __attribute__((noinline)) uint32_t complete_odd(const struct run *run,
-						       struct transfer *t)
+/* Counts a transfer; flags, status << 16, transport << 24 of its end. */
+static inline uint32_t note(struct run *run, struct transfer *t)
 {
-	struct ring_host *h = &run->r->host;
-	struct tent_completion *c;
-	uint32_t completed = t->status == TENT_STATUS_COMPLETED;
+	uint32_t end = end_word(t);
 
-	if (t->deadline_ns)
-		note_deadline(run, t);
-	if (!IS_PLAIN(end_word(t)))
+	if (unlikely(!IS_PLAIN(end)))
 		note_odd(run, t);
-	if (t->batch) {
-		end_in_batch(run, t);
-		return completed;
-	}
-	c = ring_host_next(h);
-	fill(run, t, c);
-	ring_host_publish_end(h, c, end_word(t));
-	ring_release(run->r, t);
-	return completed;
+	run->moved[t->opcode] += t->done;
+	return end;
 }
 
-/* Plain ones from the list, until one is not; how many. What changes per completion is
- * kept in registers meanwhile. */
-static inline uint32_t complete_plain(const struct run *run, struct transfer *const *list,
-				      uint32_t n, uint64_t moved[2])
+/* Those from the list that end by themselves, up to one that does not; how many. What
+ * changes per completion is kept in registers meanwhile. */
+static inline __attribute__((always_inline)) uint32_t
+complete_singles(struct run *run, struct transfer *const *list, uint32_t n)
 {
 	struct ring_state *r = run->r;
 	struct transfer **top = &r->free[r->nr_free];
@@ -213,11 +207,14 @@ static inline uint32_t complete_plain(const struct run *run, struct transfer *co
 	for (i = 0; i < n; i++) {
 		struct transfer *t = list[i];
 		struct tent_completion *c = ring_host_at(&r->host, tail);
-		uint32_t end = end_word(t);
+		uint32_t end;
 
-		if (unlikely(t->deadline_ns | (uintptr_t)t->batch) || unlikely(!IS_PLAIN(end)))
-			break;
-		moved[t->opcode] += t->done;
+		if (unlikely(t->deadline_ns | (uintptr_t)t->batch)) {
+			if (t->batch)
+				break;
+			note_deadline(run, t);
+		}
+		end = note(run, t);
 		fill(run, t, c);
 		ring_host_publish_at(c, ++tail, end);
 		t->state = TRANSFER_FREE;
@@ -228,29 +225,50 @@ static inline uint32_t complete_plain(const struct run *run, struct transfer *co
 	return i;
 }
 
+/* Those that belong to the first one's batch, up to one that does not; how many. */
+static __attribute__((noinline)) uint32_t
+complete_members(struct run *run, struct transfer *const *list, uint32_t n)
+{
+	struct batch_state *b = list[0]->batch;
+	uint32_t i;
+
+	for (i = 0; i < n && list[i]->batch == b; i++) {
+		struct transfer *t = list[i];
+
+		if (unlikely(t->deadline_ns))
+			note_deadline(run, t);
+		note(run, t);
+		batch_take(b, t);
+		if (unlikely(b->indirect != NULL))
+			indirect_end(b->indirect, t);
+		else
+			ring_release(run->r, t);
+	}
+	b->left -= i;
+	if (b->left == 0)
+		batch_close(run, b);
+	return i;
+}
+
 void complete_run(struct poller *p, struct ring_state *r, struct transfer *const *ended,
 		  uint32_t n, uint64_t device_ticks)
 {
 	const uint64_t now = ticks_now();
-	const struct run run = { p, r, device_ticks, now, (uint32_t)(now - device_ticks) };
-	uint64_t moved[2] = { 0, 0 };
-	uint32_t completed = 0, i = 0;
+	struct run run = {
+		.p = p, .r = r, .device_ticks = device_ticks, .published_ticks = now,
+		.since_device = (uint32_t)(now - device_ticks),
+	};
 
-	for (;;) {
-		uint32_t plain = complete_plain(&run, &ended[i], n - i, moved);
-
-		completed += plain;
-		i += plain;
-		if (i == n)
-			break;
-		moved[ended[i]->opcode] += ended[i]->done;
-		completed += complete_odd(&run, ended[i++]);
+	for (uint32_t i = 0; i < n; ) {
+		i += complete_singles(&run, &ended[i], n - i);
+		if (unlikely(i < n))
+			i += complete_members(&run, &ended[i], n - i);
 	}
 	level_add(&r->in_flight, -n);
 	level_add(&p->in_flight, -n);
-	COUNT(p, r, completed, completed);
-	COUNT(p, r, read_bytes, moved[TENT_OPCODE_READ]);
-	COUNT(p, r, written_bytes, moved[TENT_OPCODE_WRITE]);
+	COUNT(p, r, completed, n - run.failed);
+	COUNT(p, r, read_bytes, run.moved[TENT_OPCODE_READ]);
+	COUNT(p, r, written_bytes, run.moved[TENT_OPCODE_WRITE]);
 	touch(p, r);
 }
 
@@ -264,7 +282,7 @@ void complete_one(struct poller *p, struct transfer *t)
 {
 	struct ring_state *r = t->ring;
 	const uint64_t now = ticks_now();
-	const struct run run = { p, r, now, now, 0 };
+	const struct run run = { .device_ticks = now, .published_ticks = now };
 	uint32_t end = end_word(t);
 	struct tent_completion *c;
 

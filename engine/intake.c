@@ -124,14 +124,13 @@ copy_row(struct tent_slot *to, const struct tent_slot *from, uint32_t n, uint32_
 /* The rule of the ring that a copied slot breaks, which is not the batch's first. */
 static uint16_t later_slot_rule(const struct tent_slot *s, uint32_t n, uint32_t position)
 {
-	uint64_t head = 0;
+	uint32_t wrong_seq = 0, head = 0;
 
-	for (uint32_t i = 0; i < n; i++)
-		if (s[i].seq != position + i + 1)
-			return TENT_RULE_RING_SEQ;
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n; i++) {
+		wrong_seq |= s[i].seq ^ (position + i + 1);
 		head |= s[i].nr | s[i].op | s[i].flags | s[i].cq_head;
-	return head ? TENT_RULE_RING_FIRST : 0;
+	}
+	return wrong_seq ? TENT_RULE_RING_SEQ : head ? TENT_RULE_RING_FIRST : 0;
 }
 
 /* Some slot is not plain, or breaks the ring's protocol: then the rule, else 0. */

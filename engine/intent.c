@@ -50,6 +50,7 @@ struct bench {
 	uint64_t target_id;	/* whose table target has */
 	uint32_t priorities;	/* how many numbers a priority may have */
 	bool foreign;		/* the target is somebody else's segment */
+	bool some_ended;	/* a transfer came out ended */
 	uint16_t effective[4];	/* what a priority's number stands for: EFFECTIVE() */
 	const struct planner *planner;
 };
@@ -67,6 +68,8 @@ static inline uint64_t word_at(const void *p)
 
 static bool is_field_boundary(uint32_t size)
 {
+	if (likely(size == TENT_REQUEST_V1_SIZE))
+		return true;
 	switch (size) {
 	case FIELD_END(length):
 	case FIELD_END(intent_type):
@@ -85,7 +88,7 @@ static bool is_field_boundary(uint32_t size)
 /* A tail word that an earlier user of the slot left names a place beyond this entry. */
 static bool has_tail(const struct tent_slot *s)
 {
-	return s->tail_offset && s->tail_offset < s->request.struct_size;
+	return unlikely(s->tail_offset) && s->tail_offset < s->request.struct_size;
 }
 
 static struct fault layout_fault(const struct bench *b, const struct tent_slot *s)
@@ -109,23 +112,28 @@ static void take_defaults(const struct tent_slot *s, struct wanted *w)
 	const struct tent_request_v1 *r = &s->request;
 	uint32_t size = r->struct_size;
 
-	*w = (struct wanted){ 0 };
-	if (size >= FIELD_END(intent_type))
-		w->intent = r->intent_type;
-	if (size >= FIELD_END(requested_priority))
-		w->priority = r->requested_priority;
-	if (size >= FIELD_END(deadline_ns))
-		w->deadline_ns = r->deadline_ns;
-	if (size >= POINTER_END(policy_name))
-		w->policy_length = word_at(&r->policy_name);
-	if (size >= FIELD_END(transport_hint))
-		w->hint = r->transport_hint;
-	if (size >= FIELD_END(reserved0))
-		w->reserved0 = r->reserved0;
-	if (size >= FIELD_END(flags))
-		w->flags = r->flags;
-	if (has_tail(s))
-		w->downgrades = TENT_CQE_F_TAIL_IGNORED;
+	*w = (struct wanted){
+		.intent = r->intent_type, .priority = r->requested_priority,
+		.hint = r->transport_hint, .reserved0 = r->reserved0,
+		.deadline_ns = r->deadline_ns, .flags = r->flags,
+		.policy_length = word_at(&r->policy_name),
+		.downgrades = has_tail(s) ? TENT_CQE_F_TAIL_IGNORED : 0,
+	};
+	if (likely(size >= FIELD_END(flags)))
+		return;
+	w->flags = 0;
+	if (size < FIELD_END(reserved0))
+		w->reserved0 = 0;
+	if (size < FIELD_END(transport_hint))
+		w->hint = 0;
+	if (size < POINTER_END(policy_name))
+		w->policy_length = 0;
+	if (size < FIELD_END(deadline_ns))
+		w->deadline_ns = 0;
+	if (size < FIELD_END(requested_priority))
+		w->priority = 0;
+	if (size < FIELD_END(intent_type))
+		w->intent = 0;
 }
 
 static struct fault intent_fault(const struct bench *b, struct wanted *w)
@@ -273,8 +281,6 @@ static struct region *lookup_find(const struct region_table *t, uint64_t addr,
 	struct region *found, *holder;
 	uint32_t at;
 
-	if (hint && hint_holds(hint, t, addr, length - 1))
-		return hint->region;
 	found = region_find_at(t, addr, length, &at);
 	if (!found || !hint)
 		return found;
@@ -315,13 +321,29 @@ static inline __attribute__((always_inline)) bool bench_target(struct bench *b, 
 	return true;
 }
 
+/* Do hints know both ends? Then all of address_fault() passes. */
+static inline __attribute__((always_inline)) bool
+hints_know(struct bench *b, const struct tent_request_v1 *r, const struct region_hint **local,
+	   const struct region_hint **remote)
+{
+	uint64_t source = word_at(&r->source), target = r->target_offset, last = r->length - 1;
+
+	if (unlikely(r->target_id != b->target_id) && !bench_target(b, r->target_id))
+		return false;
+	*local = hint_of(b->hints->source, source, b->shift);
+	if (!hint_holds(*local, b->own, source, last))
+		return false;
+	*remote = hint_of(b->hints->target, target, b->shift);
+	return hint_holds(*remote, b->target, target, last);
+}
+
 static bool is_permitted(const struct region *r, int32_t opcode)
 {
 	return r->permission == TENT_PERM_GLOBAL_READ_WRITE ||
 	       (r->permission == TENT_PERM_GLOBAL_READ_ONLY && opcode == TENT_OPCODE_READ);
 }
 
-static struct fault address_fault(struct bench *b, const struct tent_slot *s,
+static __attribute__((noinline)) struct fault address_fault(struct bench *b, const struct tent_slot *s,
 				  struct transfer *t)
 {
 	const struct tent_request_v1 *r = &s->request;
@@ -412,6 +434,7 @@ bench_init(struct bench *b, const struct judge *j, uint64_t effective,
 	b->target = b->own;
 	b->target_id = 0;
 	b->foreign = false;
+	b->some_ended = false;
 	b->planner = planner;
 }
 
@@ -477,7 +500,7 @@ fill(const struct bench *b, const struct tent_slot *s, const struct wanted *w,
 }
 
 /* What backends may never see: it has no regions and no queue. */
-static __attribute__((noinline)) bool soften(const struct bench *b, struct transfer *t,
+static __attribute__((noinline)) bool soften(struct bench *b, struct transfer *t,
 					     uint16_t rule)
 {
 	if (!(b->j->slot_flags & TENT_SLOT_F_LEGACY) || !is_soft(rule))
@@ -485,7 +508,21 @@ static __attribute__((noinline)) bool soften(const struct bench *b, struct trans
 	t->local = t->remote = NULL;
 	t->queue = NULL;
 	transfer_end_by(t, rule);
+	b->some_ended = true;
 	return true;
+}
+
+/* Both ends, by hints or by a search. The rule that one of them breaks, or 0. */
+static inline uint16_t find_ends(struct bench *b, const struct tent_slot *s,
+				 struct transfer *t)
+{
+	const struct region_hint *local, *remote;
+
+	if (unlikely(!b->hints) || !hints_know(b, &s->request, &local, &remote))
+		return address_fault(b, s, t).rule;
+	t->local = local->region;
+	t->remote = remote->region;
+	return 0;
 }
 
 /* The long way. False: the batch is refused, for this entry's fault or for one that
@@ -495,18 +532,20 @@ static __attribute__((noinline)) bool judge_general(struct bench *b, const struc
 						    struct transfer *t)
 {
 	struct wanted w;
-	struct fault f;
+	uint16_t rule;
 
 	if (layout_fault(b, s).rule || fields_fault(b, s, cell, &w).rule)
 		return false;
 	fill(b, s, &w, index, t);
-	f = address_fault(b, s, t);
-	if (!f.rule)
-		f = policy_fault(b, &w, t);
-	if (f.rule)
-		return soften(b, t, f.rule);
-	if (!t->length)
+	rule = find_ends(b, s, t);
+	if (!rule)
+		rule = policy_fault(b, &w, t).rule;
+	if (unlikely(rule))
+		return soften(b, t, rule);
+	if (unlikely(!t->length)) {
 		transfer_end(t, TENT_STATUS_COMPLETED, 0, 0);
+		b->some_ended = true;
+	}
 	return true;
 }
 
@@ -519,16 +558,9 @@ judge_plain(struct bench *b, const struct tent_slot *s, uint32_t index, struct t
 	const struct wanted w = {
 		.intent = r->intent_type, .priority = r->requested_priority,
 	};
-	uint64_t source = word_at(&r->source), target = r->target_offset, last = r->length - 1;
 	const struct region_hint *local, *remote;
 
-	if (unlikely(r->target_id != b->target_id) && !bench_target(b, r->target_id))
-		return false;
-	local = hint_of(b->hints->source, source, b->shift);
-	if (!hint_holds(local, b->own, source, last))
-		return false;
-	remote = hint_of(b->hints->target, target, b->shift);
-	if (!hint_holds(remote, b->target, target, last))
+	if (!hints_know(b, r, &local, &remote))
 		return false;
 	fill(b, s, &w, index, t);
 	t->local = local->region;
@@ -561,15 +593,14 @@ judge_rest(const struct judge *j, const struct tent_slot *slots,
 	struct bench b;
 
 	bench_open(&b, j, &own);
-	for (; i < count; i++) {
-		uint32_t index = j->first_index + i;
-
-		if (j->is_plain && judge_plain(&b, &slots[i], index, transfers[i]))
-			continue;
-		if (!judge_general(&b, &slots[i], cells[i], index, transfers[i]))
-			break;
-		*some_ended |= transfers[i]->status != TENT_STATUS_WAITING;
+	while (i < count && judge_general(&b, &slots[i], cells[i], j->first_index + i,
+					  transfers[i])) {
+		i++;
+		if (j->is_plain)	/* the hint is there now */
+			i += judge_run(&b, &slots[i], count - i, j->first_index + i,
+				       &transfers[i]);
 	}
+	*some_ended = b.some_ended;
 	return i;
 }
 

@@ -39,7 +39,7 @@ uint16_t plan_search(const struct planner *p, int32_t hint, struct transfer *t);
 static inline uint16_t plan_transfer(const struct planner *p, int32_t hint,
 				     struct transfer *t)
 {
-	if (likely(hint == TENT_TRANSPORT_UNSPEC && p->mapped) &&
+	if (likely(p->mapped && (hint == TENT_TRANSPORT_UNSPEC || hint == p->transport)) &&
 	    likely(t->local->addr && t->remote->addr)) {
 		t->queue = p->mapped;
 		t->transport = p->transport;
