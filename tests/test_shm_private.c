@@ -412,16 +412,22 @@ static void a_queue_opened_after_an_owner_is_refused(void **state)
 static void owners_come_and_go_without_leaving_threads_or_descriptors(void **state)
 {
 	struct shm_fix *f = *state;
-	int fds = fix_count("/proc/self/fd"), threads = fix_count("/proc/self/task");
+	struct shm_instance *inst = (struct shm_instance *)f->inst;
+	int fds = 0, threads = 0;
 
-	for (int i = 0; i < 50; i++) {
+	for (int i = 0; i <= 50; i++) {
 		struct child a;
 
 		child_start(&a, f, 4096, -1);
 		child_stop(&a);
+		while (!LIST_EMPTY(&inst->dying))
+			shm_owners_reap(inst, false);
+		if (i > 0)
+			continue;
+		/* A sanitizer keeps a thread of its own from the first one on. */
+		fds = fix_count("/proc/self/fd");
+		threads = fix_count("/proc/self/task");
 	}
-	while (!LIST_EMPTY(&((struct shm_instance *)f->inst)->dying))
-		shm_owners_reap((struct shm_instance *)f->inst, false);
 	assert_int_equal(fix_count("/proc/self/fd"), fds);
 	assert_int_equal(fix_count("/proc/self/task"), threads);
 }
