@@ -81,6 +81,11 @@ static void serve_one(int fd, struct stuck_board *board)
 	case FUSE_INTERRUPT:
 		break;
 	case FUSE_FLUSH:
+		if (board->no_flush) {
+			fetch_add(&board->closes, 1u);
+			break;
+		}
+		/* fall through */
 	case FUSE_RELEASE:
 		answer(fd, h->unique, 0, NULL, 0);
 		break;
@@ -90,7 +95,7 @@ static void serve_one(int fd, struct stuck_board *board)
 }
 
 /* In a namespace of our own /mnt is free to be hidden, and nothing is left behind. */
-static void mount_file(int fuse, char path[32])
+static void mount_file(int fuse)
 {
 	char options[96];
 	int file;
@@ -98,18 +103,17 @@ static void mount_file(int fuse, char path[32])
 	need(unshare(CLONE_NEWNS) == 0);
 	need(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
 	need(mount("none", "/mnt", "tmpfs", 0, NULL) == 0);
-	strcpy(path, "/mnt/stuck");
-	file = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0666);
+	file = open(STUCK_PATH, O_CREAT | O_RDWR | O_CLOEXEC, 0666);
 	need(file >= 0);
 	close(file);
 	snprintf(options, sizeof(options),
 		 "fd=%d,rootmode=100666,user_id=0,group_id=0,allow_other", fuse);
-	need(mount("stuck", path, "fuse", MS_NOSUID | MS_NODEV, options) == 0);
+	need(mount("stuck", STUCK_PATH, "fuse", MS_NOSUID | MS_NODEV, options) == 0);
 }
 
-static void attacker_main(const char *path, void (*attack)(void *, void *), void *arg)
+static void attacker_main(void (*attack)(void *, void *), void *arg)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = open(STUCK_PATH, O_RDONLY | O_CLOEXEC);
 	struct stat st;
 	void *page;
 
@@ -124,15 +128,14 @@ static void attacker_main(const char *path, void (*attack)(void *, void *), void
 static void server_main(int fuse, struct stuck_board *board,
 			void (*attack)(void *, void *), void *arg)
 {
-	char path[32];
 	pid_t pid;
 
-	mount_file(fuse, path);
+	mount_file(fuse);
 	pid = fork();
 	need(pid >= 0);
 	if (pid == 0) {
 		close(fuse);
-		attacker_main(path, attack, arg);
+		attacker_main(attack, arg);
 	}
 	board->attacker = pid;
 	for (;;)

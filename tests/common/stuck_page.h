@@ -10,9 +10,13 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#define STUCK_PATH "/mnt/stuck"	/* of the file, for the attacker */
+
 /* Shared between the test, the server and the attacker. */
 struct stuck_board {
 	uint32_t reads;		/* accesses that sit in the page now */
+	uint32_t closes;	/* the same, of those who close the file */
+	uint32_t no_flush;	/* set before the start: closing it sticks as well */
 	uint32_t stage;		/* the attacker's */
 	pid_t attacker;
 };
