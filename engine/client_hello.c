@@ -84,8 +84,12 @@ static void refuse_name(struct engine *e, struct client *c, uint16_t rule, const
 	else if (rule == TENT_RULE_NAME_FORM)
 		client_refuse_text(e, c, rule, 0, "name is not of that form; allowed: 1..63 of "
 				   "[A-Za-z0-9._-], and short enough behind this host's name");
+	else if (rule == TENT_RULE_CLIENT_LIMIT)
+		client_refuse_text(e, c, rule, c->tenant->nr_names, "this user has %u names, "
+				   "dead clients' too; allowed: within the engine's limits",
+				   c->tenant->nr_names);
 	else
-		client_refuse(e, c, rule, c->tenant->nr_names);
+		client_refuse(e, c, rule, ENOMEM);
 }
 
 static void reply_hello(struct engine *e, struct client *c)
