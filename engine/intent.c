@@ -15,8 +15,6 @@
 #include "engine/plan.h"
 
 #define TAIL_BEGINS TENT_REQUEST_V1_SIZE
-#define HINT_BITS 7
-_Static_assert(REGION_HINTS == 1 << HINT_BITS, "a hint's number has HINT_BITS");
 #define FIELD_END(field)							\
 	(offsetof(struct tent_request_v1, field) +				\
 	 sizeof(((struct tent_request_v1 *)0)->field))
@@ -46,7 +44,8 @@ struct bench {
 	struct batch_state *batch;
 	struct region_hints *hints; /* or NULL */
 	const struct region_table *own, *target;
-	int shift;		/* address >> shift names a hint by its offset in bytes */
+	/* address >> shift names a hint by its offset in bytes */
+	int own_shift, target_shift;
 	uint64_t target_id;	/* whose table target has */
 	uint32_t priorities;	/* how many numbers a priority may have */
 	bool foreign;		/* the target is somebody else's segment */
@@ -219,17 +218,40 @@ static struct fault fields_fault(const struct bench *b, const struct tent_slot *
 /* ---- addresses --------------------------------------------------------- */
 
 #define HINT_BYTES (sizeof(struct region_hint) * REGION_HINTS)
-_Static_assert((HINT_BYTES & (HINT_BYTES - 1)) == 0 && sizeof(struct region_hint) == 32,
-	       "hint_of() masks");
+#define HINT_BITS 5	/* log2 of a hint's size */
+_Static_assert((HINT_BYTES & (HINT_BYTES - 1)) == 0 &&
+	       sizeof(struct region_hint) == 1 << HINT_BITS, "hint_of() masks");
 
-/* Spreads the hints over the table's span. */
+#define GAPS 15		/* looked at, whatever the size of the table */
+
+/* The median distance between neighbours' bases, of those that are looked at. */
+static uint64_t median_gap(const struct region_table *t)
+{
+	uint32_t n = t->nr - 1 < GAPS ? t->nr - 1 : GAPS;
+	uint64_t gaps[GAPS];
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t at = (uint32_t)((uint64_t)i * (t->nr - 1) / n), k = i;
+		uint64_t gap = t->entries[at + 1].base - t->entries[at].base;
+
+		for (; k > 0 && gaps[k - 1] > gap; k--)
+			gaps[k] = gaps[k - 1];
+		gaps[k] = gap;
+	}
+	return gaps[n / 2];
+}
+
+/* Neighbours get hints of their own, and a region's parts few: address >> *shift goes
+ * up by about a hint from one region to the next. */
 static __attribute__((noinline)) int hint_spread(const struct region_table *t,
 						 const struct region_table **last, int *shift)
 {
-	uint64_t span = t->nr ? t->entries[t->nr - 1].base - t->entries[0].base : 0;
+	uint64_t step = t->nr > 1 ? median_gap(t) :
+			t->nr ? t->entries[0].end - t->entries[0].base : 0;
+	int bits = 63 - __builtin_clzll(step | 1 << HINT_BITS);
 
 	*last = t;
-	*shift = __builtin_clzll(HINT_BYTES) - __builtin_clzll(span | HINT_BYTES);
+	*shift = bits - HINT_BITS;
 	return *shift;
 }
 
@@ -292,14 +314,14 @@ static struct region *lookup_find(const struct region_table *t, uint64_t addr,
 
 static struct region *find_source(const struct bench *b, uint64_t addr, uint64_t length)
 {
-	struct region_hint *hint = b->hints ? hint_of(b->hints->source, addr, b->shift) : NULL;
+	struct region_hint *hint = b->hints ? hint_of(b->hints->source, addr, b->own_shift) : NULL;
 
 	return lookup_find(b->own, addr, length, hint, true);
 }
 
 static struct region *find_target(const struct bench *b, uint64_t addr, uint64_t length)
 {
-	struct region_hint *hint = b->hints ? hint_of(b->hints->target, addr, b->shift) : NULL;
+	struct region_hint *hint = b->hints ? hint_of(b->hints->target, addr, b->target_shift) : NULL;
 
 	return lookup_find(b->target, addr, length, hint, !b->foreign);
 }
@@ -309,13 +331,11 @@ static inline __attribute__((always_inline)) bool bench_target(struct bench *b, 
 {
 	const struct handle_table *h = b->j->handles;
 	const struct segment *segment = id < h->nr ? h->segments[id] : NULL;
-	int shift;
 
 	if (!segment)
 		return false;
 	b->target = segment_table(segment);
-	shift = b->hints ? target_shift(b->hints, b->target) : 0;
-	b->shift = b->shift > shift ? b->shift : shift;
+	b->target_shift = b->hints ? target_shift(b->hints, b->target) : 0;
 	b->target_id = id;
 	b->foreign = segment != h->segments[0];
 	return true;
@@ -330,10 +350,10 @@ hints_know(struct bench *b, const struct tent_request_v1 *r, const struct region
 
 	if (unlikely(r->target_id != b->target_id) && !bench_target(b, r->target_id))
 		return false;
-	*local = hint_of(b->hints->source, source, b->shift);
+	*local = hint_of(b->hints->source, source, b->own_shift);
 	if (!hint_holds(*local, b->own, source, last))
 		return false;
-	*remote = hint_of(b->hints->target, target, b->shift);
+	*remote = hint_of(b->hints->target, target, b->target_shift);
 	return hint_holds(*remote, b->target, target, last);
 }
 
@@ -428,10 +448,11 @@ bench_init(struct bench *b, const struct judge *j, uint64_t effective,
 	b->batch = j->batch;
 	b->hints = hints;
 	b->own = segment_table(j->handles->segments[0]);
-	b->shift = hints ? source_shift(hints, b->own) : 0;
+	b->own_shift = hints ? source_shift(hints, b->own) : 0;
 	/* Its own segment to begin with: a mark for "none yet" would be a number that a
 	 * client may name, and would then find whatever table was there before. */
 	b->target = b->own;
+	b->target_shift = b->own_shift;
 	b->target_id = 0;
 	b->foreign = false;
 	b->some_ended = false;
@@ -525,21 +546,17 @@ static inline uint16_t find_ends(struct bench *b, const struct tent_slot *s,
 	return 0;
 }
 
-/* The long way. False: the batch is refused, for this entry's fault or for one that
- * comes first. */
-static __attribute__((noinline)) bool judge_general(struct bench *b, const struct tent_slot *s,
-						    const char *cell, uint32_t index,
-						    struct transfer *t)
+/* Fields are fine; now the rest. False: the batch is refused. */
+static inline __attribute__((always_inline)) bool
+judge_ends(struct bench *b, const struct tent_slot *s, const struct wanted *w,
+	   uint32_t index, struct transfer *t)
 {
-	struct wanted w;
 	uint16_t rule;
 
-	if (layout_fault(b, s).rule || fields_fault(b, s, cell, &w).rule)
-		return false;
-	fill(b, s, &w, index, t);
+	fill(b, s, w, index, t);
 	rule = find_ends(b, s, t);
 	if (!rule)
-		rule = policy_fault(b, &w, t).rule;
+		rule = policy_fault(b, w, t).rule;
 	if (unlikely(rule))
 		return soften(b, t, rule);
 	if (unlikely(!t->length)) {
@@ -547,6 +564,31 @@ static __attribute__((noinline)) bool judge_general(struct bench *b, const struc
 		b->some_ended = true;
 	}
 	return true;
+}
+
+/* A plain one whose ends no hint knows. */
+static __attribute__((noinline)) bool judge_searched(struct bench *b,
+						     const struct tent_slot *s,
+						     uint32_t index, struct transfer *t)
+{
+	const struct wanted w = {
+		.intent = s->request.intent_type, .priority = s->request.requested_priority,
+	};
+
+	return judge_ends(b, s, &w, index, t);
+}
+
+/* The long way. False: the batch is refused, for this entry's fault or for one that
+ * comes first. */
+static __attribute__((noinline)) bool judge_general(struct bench *b, const struct tent_slot *s,
+						    const char *cell, uint32_t index,
+						    struct transfer *t)
+{
+	struct wanted w;
+
+	if (layout_fault(b, s).rule || fields_fault(b, s, cell, &w).rule)
+		return false;
+	return judge_ends(b, s, &w, index, t);
 }
 
 /* The short way. False: a hint is missing; the long way finds out more, and leaves
@@ -582,8 +624,7 @@ judge_run(struct bench *b, const struct tent_slot *s, uint32_t count, uint32_t i
 	return (uint32_t)(s - first);
 }
 
-/* Entries from i on go the long way, but for those between that find their hints. Where
- * it stopped: at a fault, or at count. */
+/* Entries from i on. Where it stopped: at a fault, or at count. */
 static __attribute__((noinline)) uint32_t
 judge_rest(const struct judge *j, const struct tent_slot *slots,
 	   const char (*cells)[TENT_CELL_SIZE], uint32_t i, uint32_t count,
@@ -593,13 +634,14 @@ judge_rest(const struct judge *j, const struct tent_slot *slots,
 	struct bench b;
 
 	bench_open(&b, j, &own);
-	while (i < count && judge_general(&b, &slots[i], cells[i], j->first_index + i,
-					  transfers[i])) {
-		i++;
-		if (j->is_plain)	/* the hint is there now */
-			i += judge_run(&b, &slots[i], count - i, j->first_index + i,
-				       &transfers[i]);
-	}
+	if (!j->is_plain)
+		while (i < count && judge_general(&b, &slots[i], cells[i],
+						  j->first_index + i, transfers[i]))
+			i++;
+	else
+		while (i < count && judge_searched(&b, &slots[i], j->first_index + i,
+						   transfers[i]))
+			i++;
 	*some_ended = b.some_ended;
 	return i;
 }

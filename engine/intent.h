@@ -36,7 +36,7 @@ struct region_hint {
 struct region_hints {
 	struct region_hint source[REGION_HINTS];
 	struct region_hint target[REGION_HINTS];
-	/* address >> shift names a hint; of these tables */
+	/* address >> shift names a hint; the tables that the shifts were made for */
 	const struct region_table *source_table, *target_table;
 	int source_shift, target_shift;
 };
