@@ -14,6 +14,10 @@
 #include "engine/memory.h"
 #include "ring/sigbus.h"
 
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
 #define NODE_DIGITS 4u
 #define NODES_MAX 1024
 
@@ -202,6 +206,8 @@ static int map_fd(struct buffer *b, int fd, uint64_t most)
 
 	if (!is_memfd(fd))
 		return -EINVAL;
+	if (fcntl(fd, F_GET_SEALS) & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE))
+		return -EACCES;
 	if (fstat(fd, &st) < 0)
 		return -errno;
 	if (st.st_size <= 0)

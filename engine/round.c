@@ -134,6 +134,12 @@ void *grace_alloc(size_t size)
 	return head ? head + 1 : NULL;
 }
 
+void grace_discard(void *memory)
+{
+	if (memory)
+		free((struct retired *)memory - 1);
+}
+
 void grace_free(struct engine *e, void *memory)
 {
 	struct retired *head = memory;

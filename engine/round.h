@@ -61,6 +61,8 @@ bool rounds_finish(struct engine *e);
 
 /* Zeroed memory that will be published to pollers. */
 void *grace_alloc(size_t size);
+/* Frees what was never published. NULL is ignored. */
+void grace_discard(void *memory);
 /* Unpublished before: freed once no poller can be reading it. NULL is ignored. */
 void grace_free(struct engine *e, void *memory);
 /* Sends what was retired on its way. */

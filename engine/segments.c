@@ -71,8 +71,8 @@ int segment_create(struct engine *e, struct client *c, const char *full)
 	struct handle_table *t = handles_alloc(1);
 
 	if (!o || !t) {
-		grace_free(e, o);
-		grace_free(e, t);
+		grace_discard(o);
+		grace_discard(t);
 		return -ENOMEM;
 	}
 	o->refs = 1;
