@@ -232,6 +232,7 @@ static void only_memfds_that_cannot_shrink_are_shared(void **state)
 	refuses(&r, TENT_ERR_CAPACITY, TENT_RULE_MEM_LIMIT);
 	raw_register(&r, TENT_MEM_FD, (void *)0x10000, SIZE + 1, 0, good, 0, 2);
 	refuses(&r, TENT_ERR_ADDRESS, TENT_RULE_MEM_RANGE);
+	engine_fix_quiet(&fix, 1);	/* the clients of earlier tests have mappings, too */
 	assert_int_equal(engine_fix_count_maps("/memfd:theirs"), 0);
 	assert_int_equal(raw_register(&r, TENT_MEM_FD, (void *)0x10000, PAGE, 0, good, 0, 2), 0);
 	close(r.sock);
@@ -249,6 +250,7 @@ static void ranges_of_one_memfd_share_a_mapping_and_the_last_takes_it_along(void
 	struct raw r;
 
 	(void)state;
+	engine_fix_quiet(&fix, 0);
 	raw_attach(&r, fix.path, NULL);
 	for (unsigned i = 0; i < SIZE / PAGE; i++)
 		assert_int_equal(raw_register(&r, TENT_MEM_FD, (void *)(0x10000ul + i * PAGE), PAGE,
@@ -267,10 +269,11 @@ static void allocated_memory_goes_with_its_registrations(void **state)
 {
 	struct tent_client *c = engine_fix_attach(&fix, NULL);
 	struct tent_ring *ring = engine_fix_ring(c);
-	int before = engine_fix_count_maps("/memfd:tent-buffer");
+	int quiet = engine_fix_quiet(&fix, 1), before = engine_fix_count_maps("/memfd:tent-buffer");
 	uint8_t *keep = engine_fix_memory(c, SIZE), *m = engine_fix_memory(c, SIZE);
 
 	(void)state;
+	(void)quiet;
 	for (int i = 1; i < 50; i++)
 		assert_int_equal(tent_client_register(c, m + 64 * i, 64, 2, NULL, 0), 0);
 	assert_int_equal(tent_client_free(c, m), 0);
