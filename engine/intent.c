@@ -8,322 +8,24 @@
  * wrong anywhere, judge_in_order() goes over the same copies again in the order of
  * checks, and what it finds first is the answer.
  */
-#include <string.h>
-
-#include "engine/hot.h"
-#include "engine/intent.h"
-#include "engine/plan.h"
-
-#define TAIL_BEGINS TENT_REQUEST_V1_SIZE
-#define FIELD_END(field)							\
-	(offsetof(struct tent_request_v1, field) +				\
-	 sizeof(((struct tent_request_v1 *)0)->field))
-/* A pointer's slot is 8 bytes on every ABI. */
-#define POINTER_END(field) (offsetof(struct tent_request_v1, field) + 8)
-
-struct fault {
-	uint16_t rule;		/* 0: none */
-	int64_t value;
-};
-#define NO_FAULT ((struct fault){ 0, 0 })
-#define FAULT(name, v) ((struct fault){ TENT_RULE_##name, (int64_t)(v) })
-
-/* What an entry asks for: defaults filled in, then made effective. */
-struct wanted {
-	int32_t intent, priority, hint;
-	uint32_t reserved0;
-	uint64_t deadline_ns, policy_length, flags;
-	uint16_t downgrades;	/* TENT_CQE_F_* */
-};
-
-/* A batch on its way through the judge. The loop over plain entries keeps one whose
- * address nobody takes, so that it lives in registers. */
-struct bench {
-	const struct judge *j;
-	uint64_t seen_ticks;
-	struct batch_state *batch;
-	struct region_hints *hints; /* or NULL */
-	const struct region_table *own, *target;
-	/* address >> shift names a hint by its offset in bytes */
-	int own_shift, target_shift;
-	uint64_t target_id;	/* whose table target has */
-	uint32_t priorities;	/* how many numbers a priority may have */
-	bool foreign;		/* the target is somebody else's segment */
-	bool some_ended;	/* a transfer came out ended */
-	uint16_t effective[4];	/* what a priority's number stands for: EFFECTIVE() */
-	const struct planner *planner;
-};
-
-/* Slots hold pointers of any width in 8 bytes, the high half included. */
-static inline uint64_t word_at(const void *p)
-{
-	uint64_t word;
-
-	memcpy(&word, p, sizeof(word));
-	return word;
-}
-
-/* ---- layout and schema ------------------------------------------------- */
-
-static bool is_field_boundary(uint32_t size)
-{
-	if (likely(size == TENT_REQUEST_V1_SIZE))
-		return true;
-	switch (size) {
-	case FIELD_END(length):
-	case FIELD_END(intent_type):
-	case FIELD_END(requested_priority):
-	case FIELD_END(deadline_ns):
-	case POINTER_END(policy_name):
-	case FIELD_END(transport_hint):
-	case FIELD_END(reserved0):
-	case FIELD_END(flags):
-		return true;
-	default:
-		return size > TAIL_BEGINS && size <= TENT_REQUEST_MAX_STRIDE && size % 4 == 0;
-	}
-}
-
-/* A tail word that an earlier user of the slot left names a place beyond this entry. */
-static bool has_tail(const struct tent_slot *s)
-{
-	return unlikely(s->tail_offset) && s->tail_offset < s->request.struct_size;
-}
-
-static struct fault layout_fault(const struct bench *b, const struct tent_slot *s)
-{
-	uint32_t size = s->request.struct_size;
-
-	if (!is_field_boundary(size) || (s->entry_stride && size > s->entry_stride))
-		return FAULT(STRUCT_SIZE, size);
-	if (s->request.schema_version != TENT_REQUEST_SCHEMA_V1)
-		return FAULT(SCHEMA, s->request.schema_version);
-	if (has_tail(s) && !b->j->space->compat)
-		return FAULT(TAIL, s->tail_offset);
-	return NO_FAULT;
-}
-
-/* ---- fields ------------------------------------------------------------ */
-
-/* Fields at or beyond struct_size have their defaults, whatever the slot holds. */
-static void take_defaults(const struct tent_slot *s, struct wanted *w)
-{
-	const struct tent_request_v1 *r = &s->request;
-	uint32_t size = r->struct_size;
-
-	*w = (struct wanted){
-		.intent = r->intent_type, .priority = r->requested_priority,
-		.hint = r->transport_hint, .reserved0 = r->reserved0,
-		.deadline_ns = r->deadline_ns, .flags = r->flags,
-		.policy_length = word_at(&r->policy_name),
-		.downgrades = has_tail(s) ? TENT_CQE_F_TAIL_IGNORED : 0,
-	};
-	if (likely(size >= FIELD_END(flags)))
-		return;
-	w->flags = 0;
-	if (size < FIELD_END(reserved0))
-		w->reserved0 = 0;
-	if (size < FIELD_END(transport_hint))
-		w->hint = 0;
-	if (size < POINTER_END(policy_name))
-		w->policy_length = 0;
-	if (size < FIELD_END(deadline_ns))
-		w->deadline_ns = 0;
-	if (size < FIELD_END(requested_priority))
-		w->priority = 0;
-	if (size < FIELD_END(intent_type))
-		w->intent = 0;
-}
-
-static struct fault intent_fault(const struct bench *b, struct wanted *w)
-{
-	if (w->intent == TENT_INTENT_STAGING_INTERNAL)
-		return FAULT(INTENT_STAGING, w->intent);
-	if (w->intent >= 0 && w->intent < TENT_INTENT_STAGING_INTERNAL)
-		return NO_FAULT;
-	if (!b->j->space->compat)
-		return FAULT(INTENT, w->intent);
-	w->intent = TENT_INTENT_UNSPEC;
-	w->downgrades |= TENT_CQE_F_INTENT_DOWNGRADED;
-	return NO_FAULT;
-}
-
-/* The legacy numbering has no "unspecified" to fall back to. */
-static struct fault priority_fault(const struct bench *b, struct wanted *w)
-{
-	if ((uint32_t)w->priority < b->priorities)
-		return NO_FAULT;
-	if (b->j->slot_flags & TENT_SLOT_F_LEGACY)
-		return FAULT(PRIORITY_LEGACY, w->priority);
-	if (!b->j->space->compat)
-		return FAULT(PRIORITY, w->priority);
-	w->priority = TENT_PRIORITY_UNSPEC;
-	w->downgrades |= TENT_CQE_F_PRIORITY_DOWNGRADED;
-	return NO_FAULT;
-}
-
-/* One that has passed is kept: it is served, and counted as missed. */
-static struct fault deadline_fault(const struct bench *b, const struct wanted *w)
-{
-	if (!w->deadline_ns)
-		return NO_FAULT;
-	if (b->j->space->deadlines_refused)
-		return FAULT(DEADLINE_CLOCK, w->deadline_ns);
-	if (w->deadline_ns > b->j->now_ns &&
-	    w->deadline_ns - b->j->now_ns > DEADLINE_HORIZON_NS)
-		return FAULT(DEADLINE_FAR, w->deadline_ns);
-	return NO_FAULT;
-}
-
-static bool is_name_char(char c)
-{
-	return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
-	       c == '.' || c == '_' || c == ':' || c == '/' || c == '-';
-}
-
-static struct fault policy_text_fault(const struct wanted *w, const char *cell)
-{
-	if (w->policy_length > TENT_POLICY_NAME_MAX)
-		return FAULT(POLICY_LENGTH, w->policy_length);
-	for (uint64_t i = 0; i < w->policy_length; i++)
-		if (!is_name_char(cell[i]))
-			return FAULT(POLICY_CHARS, (uint8_t)cell[i]);
-	return NO_FAULT;
-}
-
-static struct fault fields_fault(const struct bench *b, const struct tent_slot *s,
-				 const char *cell, struct wanted *w)
-{
-	struct fault f;
-
-	take_defaults(s, w);
-	if ((uint32_t)s->request.opcode > TENT_OPCODE_WRITE)
-		return FAULT(OPCODE, s->request.opcode);
-	if (s->request.resv0)
-		return FAULT(RESV0, s->request.resv0);
-	if ((f = intent_fault(b, w)).rule || (f = priority_fault(b, w)).rule ||
-	    (f = deadline_fault(b, w)).rule || (f = policy_text_fault(w, cell)).rule)
-		return f;
-	if ((uint32_t)w->hint >= TENT_TRANSPORT_COUNT)
-		return FAULT(TRANSPORT, w->hint);
-	if (w->reserved0)
-		return FAULT(RESERVED0, w->reserved0);
-	if (w->flags)
-		return FAULT(FLAGS, w->flags);
-	if (s->resv0 || s->resv1)
-		return FAULT(SLOT_RESV, s->resv0 ? s->resv0 : s->resv1);
-	return NO_FAULT;
-}
+#include "engine/judge.h"
 
 /* ---- addresses --------------------------------------------------------- */
 
-#define HINT_BYTES (sizeof(struct region_hint) * REGION_HINTS)
-#define HINT_BITS 5	/* log2 of a hint's size */
-_Static_assert((HINT_BYTES & (HINT_BYTES - 1)) == 0 &&
-	       sizeof(struct region_hint) == 1 << HINT_BITS, "hint_of() masks");
-
-#define GAPS 15		/* looked at, whatever the size of the table */
-
-/* The median distance between neighbours' bases, of those that are looked at. */
-static uint64_t median_gap(const struct region_table *t)
-{
-	uint32_t n = t->nr - 1 < GAPS ? t->nr - 1 : GAPS;
-	uint64_t gaps[GAPS];
-
-	for (uint32_t i = 0; i < n; i++) {
-		uint32_t at = (uint32_t)((uint64_t)i * (t->nr - 1) / n), k = i;
-		uint64_t gap = t->entries[at + 1].base - t->entries[at].base;
-
-		for (; k > 0 && gaps[k - 1] > gap; k--)
-			gaps[k] = gaps[k - 1];
-		gaps[k] = gap;
-	}
-	return gaps[n / 2];
-}
-
-/* Neighbours get hints of their own, and a region's parts few: address >> *shift goes
- * up by about a hint from one region to the next. */
-static __attribute__((noinline)) int hint_spread(const struct region_table *t,
-						 const struct region_table **last, int *shift)
-{
-	uint64_t step = t->nr > 1 ? median_gap(t) :
-			t->nr ? t->entries[0].end - t->entries[0].base : 0;
-	int bits = 63 - __builtin_clzll(step | 1 << HINT_BITS);
-
-	*last = t;
-	*shift = bits - HINT_BITS;
-	return *shift;
-}
-
-static inline int source_shift(struct region_hints *h, const struct region_table *t)
-{
-	return likely(h->source_table == t) ? h->source_shift :
-	       hint_spread(t, &h->source_table, &h->source_shift);
-}
-
-static inline int target_shift(struct region_hints *h, const struct region_table *t)
-{
-	return likely(h->target_table == t) ? h->target_shift :
-	       hint_spread(t, &h->target_table, &h->target_shift);
-}
-
-/* hints: those of the sources, or of the targets. */
-static inline __attribute__((always_inline)) struct region_hint *
-hint_of(struct region_hint *hints, uint64_t addr, int shift)
-{
-	uint64_t at = (addr >> shift) & (HINT_BYTES - sizeof(struct region_hint));
-
-	return (struct region_hint *)((uint8_t *)hints + at);
-}
-
-/* Does the hint know the range [addr, addr + last]? None knows an empty range, which
- * may lie between two windows: its last is UINT64_MAX. */
-static inline __attribute__((always_inline)) bool
-hint_holds(const struct region_hint *hint, const struct region_table *t, uint64_t addr,
-	   uint64_t last)
-{
-	return likely(hint->table == t) && likely(last < hint->size) &&
-	       likely(addr - hint->base < hint->size - last);
-}
-
-/* The window of entry at: as much of it as one can be sure of without the others. */
-static void hint_set(struct region_hint *hint, const struct region_table *t, uint32_t at)
-{
-	const struct region_entry *e = &t->entries[at];
-	uint64_t end = at + 1 < t->nr && e[1].base < e->end ? e[1].base : e->end;
-
-	*hint = (struct region_hint){ t, e->region, e->base, end - e->base };
-}
-
-/* The region of a range that does not wrap, or NULL. Leaves a hint when the region is
- * mapped and may be read and written (open: whatever its permission). hint may be NULL. */
-static struct region *lookup_find(const struct region_table *t, uint64_t addr,
-				  uint64_t length, struct region_hint *hint, bool open)
-{
-	struct region *found, *holder;
-	uint32_t at;
-
-	found = region_find_at(t, addr, length, &at);
-	if (!found || !hint)
-		return found;
-	holder = t->entries[at].region;
-	if (holder->addr && (open || holder->permission == TENT_PERM_GLOBAL_READ_WRITE))
-		hint_set(hint, t, at);
-	return found;
-}
-
 static struct region *find_source(const struct bench *b, uint64_t addr, uint64_t length)
 {
-	struct region_hint *hint = b->hints ? hint_of(b->hints->source, addr, b->own_shift) : NULL;
+	struct region_hint *hint = b->hints ?
+				   hint_of(b->hints->source, addr, b->own_shift) : NULL;
 
-	return lookup_find(b->own, addr, length, hint, true);
+	return hint_search(b->own, addr, length, hint, true);
 }
 
 static struct region *find_target(const struct bench *b, uint64_t addr, uint64_t length)
 {
-	struct region_hint *hint = b->hints ? hint_of(b->hints->target, addr, b->target_shift) : NULL;
+	struct region_hint *hint = b->hints ?
+				   hint_of(b->hints->target, addr, b->target_shift) : NULL;
 
-	return lookup_find(b->target, addr, length, hint, !b->foreign);
+	return hint_search(b->target, addr, length, hint, false);
 }
 
 /* False: no open segment has this handle. */
@@ -335,7 +37,7 @@ static inline __attribute__((always_inline)) bool bench_target(struct bench *b, 
 	if (!segment)
 		return false;
 	b->target = segment_table(segment);
-	b->target_shift = b->hints ? target_shift(b->hints, b->target) : 0;
+	b->target_shift = b->hints ? hint_target_shift(b->hints, b->target) : 0;
 	b->target_id = id;
 	b->foreign = segment != h->segments[0];
 	return true;
@@ -448,7 +150,7 @@ bench_init(struct bench *b, const struct judge *j, uint64_t effective,
 	b->batch = j->batch;
 	b->hints = hints;
 	b->own = segment_table(j->handles->segments[0]);
-	b->own_shift = hints ? source_shift(hints, b->own) : 0;
+	b->own_shift = hints ? hint_source_shift(hints, b->own) : 0;
 	/* Its own segment to begin with: a mark for "none yet" would be a number that a
 	 * client may name, and would then find whatever table was there before. */
 	b->target = b->own;
@@ -534,7 +236,8 @@ static __attribute__((noinline)) bool soften(struct bench *b, struct transfer *t
 }
 
 /* Both ends, by hints or by a search. The rule that one of them breaks, or 0. */
-static inline uint16_t find_ends(struct bench *b, const struct tent_slot *s,
+static inline __attribute__((always_inline)) uint16_t
+find_ends(struct bench *b, const struct tent_slot *s,
 				 struct transfer *t)
 {
 	const struct region_hint *local, *remote;

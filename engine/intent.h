@@ -17,29 +17,9 @@
 
 #include "engine/backend.h"
 #include "engine/mem.h"
+#include "engine/region_hints.h"
 
 #define DEADLINE_HORIZON_NS (365ull * 24 * 3600 * 1000000000)
-
-/*
- * Where requests went lately. A range in a hint's window lies in the hint's region, as
- * region_find() in that table would say; the region is mapped here and the requests
- * that the hint serves may read and write it. Tables are immutable and each has its own
- * address until it is freed, and none is freed before every poller had a
- * POLLER_DROP_REGION: whoever keeps hints empties them then.
- */
-#define REGION_HINTS 128
-struct region_hint {
-	const struct region_table *table;
-	struct region *region;
-	uint64_t base, size;	/* the window: no other region begins in it */
-};
-struct region_hints {
-	struct region_hint source[REGION_HINTS];
-	struct region_hint target[REGION_HINTS];
-	/* address >> shift names a hint; the tables that the shifts were made for */
-	const struct region_table *source_table, *target_table;
-	int source_shift, target_shift;
-};
 
 struct planner;
 

@@ -475,6 +475,35 @@ static void permissions_bind_everyone_but_the_owner(void **state)
 		}
 }
 
+/* A poller's hints serve all its clients: the owner goes first, then the other client
+ * asks for the same bytes, and the other way round. */
+static void what_its_owner_may_touch_is_no_hint_for_others(void **state)
+{
+	struct fix *f = *state;
+	struct judge others = f->j;
+
+	others.space = &f->peer->space;
+	others.handles = f->peer->handles;
+	for (int round = 0; round < 3; round++)
+		for (int region = 0; region < RIG_REGIONS; region++) {
+			struct tent_request_v1 *r = &f->slots[0].request;
+			struct judge own = f->j;
+			bool allowed = region < 2;
+
+			r->opcode = TENT_OPCODE_WRITE;
+			r->target_id = TENT_LOCAL_SEGMENT;
+			r->target_offset = f->own->regions[region].base;
+			expect(f, 1, 0, 0, 0);
+			f->j = others;
+			rig_fill(f->peer, &f->slots[0], TENT_OPCODE_WRITE, 0, 0, 64);
+			r->target_offset = f->own->regions[region].base;
+			expect(f, 1, allowed ? 0 : TENT_RULE_TARGET_PERMISSION, 0,
+			       (int64_t)r->target_offset);
+			f->j = own;
+			good(f, 0);
+		}
+}
+
 /* A handle to the own segment that is not handle 0 is the owner's as well. */
 static void an_owner_through_another_handle_is_still_the_owner(void **state)
 {
@@ -898,6 +927,7 @@ int main(void)
 		TEST(priority_and_default_choose_the_level),
 		TEST(what_was_asked_arrives_in_the_transfer),
 		TEST(permissions_bind_everyone_but_the_owner),
+		TEST(what_its_owner_may_touch_is_no_hint_for_others),
 		TEST(an_owner_through_another_handle_is_still_the_owner),
 		TEST(closed_and_unknown_handles_are_stale_wherever_they_stand),
 		TEST(a_range_lies_in_one_region_to_the_last_byte),

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* judge.h - what intent.c and intent_fields.c share; everyone else sees intent.h. */
+#ifndef TENT_ENGINE_JUDGE_H
+#define TENT_ENGINE_JUDGE_H
+
+#include <string.h>
+
+#include "engine/hot.h"
+#include "engine/intent.h"
+#include "engine/plan.h"
+
+struct fault {
+	uint16_t rule;		/* 0: none */
+	int64_t value;
+};
+#define NO_FAULT ((struct fault){ 0, 0 })
+#define FAULT(name, v) ((struct fault){ TENT_RULE_##name, (int64_t)(v) })
+
+/* What an entry asks for: defaults filled in, then made effective. */
+struct wanted {
+	int32_t intent, priority, hint;
+	uint32_t reserved0;
+	uint64_t deadline_ns, policy_length, flags;
+	uint16_t downgrades;	/* TENT_CQE_F_* */
+};
+
+/* A batch on its way through the judge. The loop over plain entries keeps one whose
+ * address nobody takes, so that it lives in registers. */
+struct bench {
+	const struct judge *j;
+	uint64_t seen_ticks;
+	struct batch_state *batch;
+	struct region_hints *hints; /* or NULL */
+	const struct region_table *own, *target;
+	/* address >> shift names a hint by its offset in bytes */
+	int own_shift, target_shift;
+	uint64_t target_id;	/* whose table target has */
+	uint32_t priorities;	/* how many numbers a priority may have */
+	bool foreign;		/* the target is somebody else's segment */
+	bool some_ended;	/* a transfer came out ended */
+	uint16_t effective[4];	/* what a priority's number stands for: EFFECTIVE() */
+	const struct planner *planner;
+};
+
+/* Slots hold pointers of any width in 8 bytes, the high half included. */
+static inline uint64_t word_at(const void *p)
+{
+	uint64_t word;
+
+	memcpy(&word, p, sizeof(word));
+	return word;
+}
+
+/* First over all entries of a batch: size, schema, tail. */
+struct fault layout_fault(const struct bench *b, const struct tent_slot *s);
+
+/* Then over all of them: fields by offset, the slot's own reserved words last. Fills w,
+ * also where it downgrades. cell: the text of a policy name. */
+struct fault fields_fault(const struct bench *b, const struct tent_slot *s,
+			  const char *cell, struct wanted *w);
+
+#endif /* TENT_ENGINE_JUDGE_H */
