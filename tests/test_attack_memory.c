@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test_attack_memory.c - memory that is not what its owner said: files that shrink
- * or are none, holes, what goes away under a copy, and more of it than there may be. tentd is real, and two honest processes verify all of
- * their data meanwhile.
+ * or are none, holes, what goes away under a copy, and more of it than there may be.
+ * tentd is real, and two honest processes verify all of their data meanwhile.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -183,7 +183,7 @@ static int attack_punch(struct arena *a, void *arg)
 	foe_open(&f, a);
 	p.fd = f.memory.fd;
 	need(pthread_create(&thread, NULL, punch_main, &p) == 0);
-	for (int i = 0; i < 3000; i++)
+	for (int i = 0; i < 600; i++)
 		need(foe_copy(&f, i & 1, f.memory.addr + FOE_MEMORY / 2, FOE_MEMORY / 2).status ==
 		     TENT_STATUS_COMPLETED);
 	store_release(&p.stop, 1u);
@@ -295,7 +295,7 @@ static int attack_unregister(struct arena *a, void *arg)
 	struct foe f;
 
 	foe_open(&f, a);
-	for (int i = 0; i < 200; i++) {
+	for (int i = 0; i < 50; i++) {
 		struct tent_completion c;
 
 		memset(f.memory.addr, i, FOE_MEMORY);

@@ -259,7 +259,7 @@ static void flip_with(struct foe *f, struct flipper *p, uint32_t at)
 
 	*p = (struct flipper){ .foe = f, .at = at };
 	need(pthread_create(&thread, NULL, flip_main, p) == 0);
-	for (int i = 0; i < 20 && !raw_end_rule(&f->ring); i++)
+	for (int i = 0; i < 8 && !raw_end_rule(&f->ring); i++)
 		publish_flipped(f);
 	store_release(&p->stop, 1u);
 	pthread_join(thread, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test_attack_socket.c - the control socket under attack: floods of connections,
- * descriptors and messages, and descriptors that bite when they are closed. tentd is real, and two honest processes verify all of their data
- * meanwhile.
+ * descriptors and messages, and descriptors that bite when they are closed. tentd is
+ * real, and two honest processes verify all of their data meanwhile.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
