@@ -91,6 +91,7 @@ section_flood() {
 	flood_row quiet_on none on
 	flood_row flood_off "all the time" off
 	flood_row flood_on "all the time" on
+	grep -h '^# warning: other programs' "$out"/*/replay.txt | sort -u | tail -n 1 || true
 	if gnuplot -e "folder='$out'" perf/flood.gp 2> /dev/null; then
 		echo "# picture                  $out/flood.png and .svg"
 	else
