@@ -96,12 +96,14 @@ static struct lib_tasks *tasks_get(uint32_t capacity)
 /* Gives the whole pages of a large array back to the system, but keeps the range. */
 static void tasks_trim(struct lib_tasks *t)
 {
-	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-	uintptr_t first = ((uintptr_t)t->task + page - 1) & ~(page - 1);
-	uintptr_t end = (uintptr_t)&t->task[t->capacity] & ~(page - 1);
+	uintptr_t page, first, end;
 
-	if ((size_t)t->capacity * sizeof(struct lib_task) >= TRIM_SIZE && end > first)
-		madvise((void *)first, end - first, MADV_DONTNEED);
+	if ((size_t)t->capacity * sizeof(struct lib_task) < TRIM_SIZE)
+		return;
+	page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	first = ((uintptr_t)t->task + page - 1) & ~(page - 1);
+	end = (uintptr_t)&t->task[t->capacity] & ~(page - 1);
+	madvise((void *)first, end - first, MADV_DONTNEED);
 }
 
 static void tasks_put(struct lib_tasks *t)
