@@ -109,8 +109,9 @@ static void sleep_now(struct poller *p)
 	sure = wake_barrier() && !p->unwatched;
 	if (!is_waited_for(p)) {
 		stat_add(&p->stats.sleeps, 1);
-		epoll_wait(p->epoll_fd, events, EVENTS,
-			   sure ? SLEEP_MAX_MS : SLEEP_UNSURE_MS);
+		if (epoll_wait(p->epoll_fd, events, EVENTS,
+			       sure ? SLEEP_MAX_MS : SLEEP_UNSURE_MS) == 0)
+			stat_add(&p->slept_out, 1);
 	}
 	set_flags(p, 0, TENT_ENGINE_NEED_WAKE);
 }

@@ -51,6 +51,7 @@ struct poller {
 	/* sleeping */
 	uint64_t idle_since;		/* ticks; 0: busy */
 	uint32_t idle_turns;
+	uint64_t slept_out;		/* sleeps that nobody ended */
 	uint32_t unwatched;		/* rings whose eventfd epoll did not take */
 	int epoll_fd;
 	pthread_t thread;
