@@ -335,6 +335,7 @@ static uint32_t take_piece(struct poller *p, struct ring_state *r, uint32_t left
 	if (!in->why.rule)
 		intake_accept(p, r);
 	in->step = in->why.rule ? INTAKE_RELEASE : INTAKE_ADMIT;
+	intake_slow_step(p, r);	/* begin with it in this turn */
 	return n;
 }
 
