@@ -190,15 +190,18 @@ count_row "slot to completion" poller_turn full 32 "$(awk -v n="$one" 'BEGIN { p
 count_row "slot to completion" poller_turn far 32 -
 count_row "slot to completion" poller_turn one 1 600
 count_row "intake and validation" intake_batch one 32 130
+# What that is made of; the rest is the test of layout and fields, and the record.
+rest=$(instructions intake_batch one 32)
 part() { # WHAT SOURCE FUNCTION...
-	local what=$1
+	local what=$1 count
 	shift
-	printf '  %-26s %-8s %5s %10s\n' "$what" one 32 \
-		"$(per_request "$(in_bodies "$out/intake_batch.one.32" "$@")" 32)"
+	count=$(in_bodies "$out/intake_batch.one.32" "$@")
+	rest=$((rest - count))
+	row "  $what" one 32 "$(per_request "$count" 32)" -
 }
 part "copying slots" ring/copy_in.h tent_copy_in
-part "plain test and record" engine/intent.c judge_plain fill
-part "region lookup, both ends" engine/intent.c hint_of hint_holds lookup_find bench_target
+part "region lookup, both ends" engine/region_hints.h hint_of hint_holds
+row "  layout, fields, record" one 32 "$(per_request $rest 32)" -
 count_row "reap" tent_ring_poll one 32 60
 clean_row
 exit $failed
