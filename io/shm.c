@@ -157,6 +157,7 @@ const struct backend shm_backend = {
 	.queue_open = shm_queue_open,
 	.queue_close = shm_queue_close,
 	.reaches = shm_reaches,
+	.reaches_mapped = true,
 	.post = shm_post,
 	.owner_open = shm_owner_open,
 	.owner_close = shm_owner_close,
