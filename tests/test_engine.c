@@ -309,6 +309,9 @@ static void stop_with_work_in_flight(void (*tune)(struct engine_config *), struc
 		r = engine_fix_request(TENT_OPCODE_WRITE, lm, 0, lm + 4096, 64);
 		engine_fix_submit(mine, &r);
 	}
+	/* A batch that the engine never took ends with its ring, without a word. */
+	while (!tent_ring_consumed(ring, 32) || !tent_ring_consumed(mine, 32))
+		sched_yield();
 	engine_destroy(f->engine);
 	for (int i = 0; i < 64; i++) {
 		assert_int_equal(tent_ring_poll(i % 2 ? ring : mine, &done, 1), 1);

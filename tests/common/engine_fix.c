@@ -58,7 +58,7 @@ int engine_fix_count_maps(const char *text)
 
 void engine_fix_settle(int (*count)(void), int expected)
 {
-	while (count() != expected)
+	while (count() > expected)	/* those of earlier tests may leave meanwhile */
 		sched_yield();
 }
 
@@ -210,7 +210,7 @@ int engine_fix_clients(const struct engine_fix *f)
 {
 	struct tent_client *c;
 	json_t *root;
-	char *text;
+	char *text = NULL;
 	int n;
 
 	if (tent_client_observe(f->path, &c) || tent_client_query(c, TENT_QUERY_CLIENTS, &text))
