@@ -419,8 +419,8 @@ static int attack_explain(struct arena *a, void *arg)
 	need(explain(&r, fds[0], 1) < 0);	/* to read from it would block */
 	need(explain(&r, eventfd(0, EFD_CLOEXEC), 1) < 0);
 	need(pthread_create(&thread, NULL, resize_main, &s) == 0);
-	for (int i = 0; i < 500; i++)
-		explain(&r, s.fd, 4096);
+	for (int i = 0; i < 300; i++)
+		explain(&r, s.fd, 256);
 	store_release(&s.stop, 1u);
 	pthread_join(thread, NULL);
 	need_service(a);
