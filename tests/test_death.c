@@ -195,8 +195,9 @@ static void killing_a_client_at_any_instant_frees_all_it_held(void **state)
 	for (unsigned i = 0; i < kills; i++) {
 		kill_one(&h, &seed);
 		engine_fix_quiet(&fix, 1);
-		assert_int_equal(engine_fix_count_fds(), fds);
 		assert_int_equal(engine_fix_count_maps("/memfd:tent-"), maps);
+		/* the worker of its private memory may come back a little later */
+		engine_fix_settle(engine_fix_count_fds, fds);
 		engine_fix_settle(engine_fix_count_threads, threads);
 	}
 	tent_ring_close(h.ring);
