@@ -81,7 +81,8 @@ static struct refusal area_refusal(const struct ring_state *r, const struct tent
 	g = *region = find_region(r, a);
 	if (!g || !is_aligned(g, a->entries) || !is_aligned(g, a->results) ||
 	    (a->cells && !is_aligned(g, a->cells)))
-		return (struct refusal){ .rule = TENT_RULE_INDIRECT_BUFFER, .value = (int64_t)a->entries };
+		return (struct refusal){ .rule = TENT_RULE_INDIRECT_BUFFER,
+					 .value = (int64_t)a->entries };
 	return (struct refusal){ 0 };
 }
 

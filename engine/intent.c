@@ -65,8 +65,8 @@ static bool is_permitted(const struct region *r, int32_t opcode)
 	       (r->permission == TENT_PERM_GLOBAL_READ_ONLY && opcode == TENT_OPCODE_READ);
 }
 
-static __attribute__((noinline)) struct fault address_fault(struct bench *b, const struct tent_slot *s,
-				  struct transfer *t)
+static __attribute__((noinline)) struct fault
+address_fault(struct bench *b, const struct tent_slot *s, struct transfer *t)
 {
 	const struct tent_request_v1 *r = &s->request;
 	uint64_t source = word_at(&r->source), target = r->target_offset, length = r->length;

@@ -120,8 +120,9 @@ struct refusal {
 
 /*
  * Judges slots[0..count) and normalises each into transfers[i]: effective intent,
- * priority, downgrade flags, regions, queue; all but state and queued_ticks. cells: count x 64 bytes, only read
- * where a slot has a policy name. False: *why is set and transfers are garbage.
+ * priority, downgrade flags, regions, queue; all but state and queued_ticks. cells:
+ * count x 64 bytes, only read where a slot has a policy name. False: *why is set and
+ * transfers are garbage.
  *
  * With TENT_SLOT_F_LEGACY an address or policy failure does not refuse the batch:
  * that transfer comes out ended (status FAILED, rule set). One of zero length comes

@@ -126,7 +126,7 @@ static inline struct region *region_find(const struct region_table *t,
 
 static inline const struct region_table *segment_table(const struct segment *s)
 {
-	return load_acquire(&s->table); /* A7, pairs with R7 in engine/memory.c */
+	return load_acquire(&s->table); /* A7, pairs with R7 in region_table.c */
 }
 
 #endif /* TENT_ENGINE_MEM_H */

@@ -88,14 +88,20 @@ void poller_tell_yield(struct poller *p)
 
 /* ---- sleeping ---------------------------------------------------------- */
 
+static bool ring_waits(const struct ring_state *r)
+{
+	if (r->end_rule)
+		return !r->ended;
+	return r->attention || intake_has_batch(r) || load_relaxed(&r->space->condemned);
+}
+
 /* Work that no eventfd announces. */
 static bool is_waited_for(const struct poller *p)
 {
 	if (load_relaxed(&p->inbox) || p->active || sched_waits(p) || p->nr_reclaiming)
 		return true;
 	for (const struct ring_state *r = p->rings; r; r = r->next)
-		if ((r->end_rule && !r->ended) || (!r->end_rule && (r->attention || intake_has_batch(r))) ||
-		    load_relaxed(&r->space->condemned) > r->ended)
+		if (ring_waits(r))
 			return true;
 	return false;
 }
