@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -62,10 +64,32 @@ void engine_fix_settle(int (*count)(void), int expected)
 		sched_yield();
 }
 
+static void *tell_tid(void *tid)
+{
+	*(int *)tid = (int)syscall(SYS_gettid);
+	return NULL;
+}
+
+/* A sanitizer starts a thread of its own beside the first that we make. A thread that was
+ * joined is in /proc a moment longer. */
+static void settle_threads(void)
+{
+	pthread_t thread;
+	char path[64];
+	int tid = 0;
+
+	assert_int_equal(pthread_create(&thread, NULL, tell_tid, &tid), 0);
+	pthread_join(thread, NULL);
+	snprintf(path, sizeof(path), "/proc/self/task/%d", tid);
+	while (access(path, F_OK) == 0)
+		sched_yield();
+}
+
 void engine_fix_start(struct engine_fix *f, void (*tune)(struct engine_config *c))
 {
 	char error[256] = "";
 
+	settle_threads();
 	*f = (struct engine_fix){ .fds = engine_fix_count_fds(),
 				  .threads = engine_fix_count_threads() };
 	engine_config_default(&f->config);
