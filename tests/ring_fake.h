@@ -345,44 +345,32 @@ static inline bool is_emulated(void)
 	return madvise(page, sizeof(page), 12345) == 0;
 }
 
-#define POOL "/proc/sys/vm/nr_hugepages"
+/* A fake engine and a client of it. */
+struct session {
+	struct fake *fake;
+	struct tent_client *client;
+};
 
-static inline long huge_info(const char *key)
+static inline int open_session(void **state)
 {
-	char line[128], name[64];
-	FILE *f = fopen("/proc/meminfo", "re");
-	long value, found = -1;
+	struct session *s = calloc(1, sizeof(*s));
 
-	assert_non_null(f);
-	while (found < 0 && fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "%63[^:]: %ld", name, &value) == 2 && !strcmp(name, key))
-			found = value;
-	}
-	fclose(f);
-	return found;
+	s->fake = fake_start(fake_geometry(8, 8, 0, 0));
+	s->client = fake_attach(s->fake);
+	*state = s;
+	return 0;
 }
 
-static inline bool huge_pool_set(long pages)
+static inline int close_session(void **state)
 {
-	FILE *f = fopen(POOL, "we");
-	bool ok;
+	struct session *s = *state;
 
-	if (!f)
-		return false;
-	ok = fprintf(f, "%ld\n", pages) > 0;
-	return fclose(f) == 0 && ok;
+	tent_client_detach(s->client);
+	fake_stop(s->fake);
+	free(s);
+	return 0;
 }
 
-/* Makes free pages at least that many, and says how large the pool was before. */
-static inline bool huge_pool_reserve(long pages, long *before)
-{
-	*before = huge_info("HugePages_Total");
-	if (*before < 0 || !huge_pool_set(*before + pages))
-		return false;
-	if (huge_info("HugePages_Free") >= pages)
-		return true;
-	huge_pool_set(*before);
-	return false;
-}
+#define IN_SESSION(test) cmocka_unit_test_setup_teardown(test, open_session, close_session)
 
 #endif /* TENT_TESTS_RING_FAKE_H */

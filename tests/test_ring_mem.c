@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_ring_mem.c - the memory two processes share, seen by the one that is hostile. */
 #include "tests/ring_fake.h"
+#include "tests/ring_pool.h"
 
 #include <sys/mman.h>
 #include <sys/stat.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_ring_sigbus.c - memory whose owner took it away is survived, and told. */
 #include "tests/ring_fake.h"
+#include "tests/ring_pool.h"
 
 #include <signal.h>
 #include <sys/mman.h>
