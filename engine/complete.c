@@ -36,6 +36,10 @@ static inline void touch(struct poller *p, struct ring_state *r)
 		stat_add(&(r)->stats.counter, (n));			\
 	} while (0)
 
+_Static_assert(offsetof(struct poller_stats, written_bytes) ==
+	       offsetof(struct poller_stats, read_bytes) + sizeof(uint64_t),
+	       "the two are indexed by opcode");
+
 /* ---- one transfer ------------------------------------------------------ */
 
 static __attribute__((noinline)) void note_deadline(struct run *run, struct transfer *t)
@@ -296,10 +300,8 @@ void complete_one(struct poller *p, struct transfer *t)
 	level_add(&r->in_flight, -1u);
 	level_add(&p->in_flight, -1u);
 	COUNT(p, r, completed, 1);
-	if (t->opcode == TENT_OPCODE_READ)
-		COUNT(p, r, read_bytes, t->done);
-	else
-		COUNT(p, r, written_bytes, t->done);
+	stat_add(&(&p->stats.read_bytes)[t->opcode], t->done);
+	stat_add(&(&r->stats.read_bytes)[t->opcode], t->done);
 	ring_release(r, t);
 	touch(p, r);
 }

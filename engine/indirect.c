@@ -175,7 +175,7 @@ static void judge_piece(struct poller *p, struct ring_state *r, uint32_t n)
 		p->piece[i] = &ind->transfers[ind->judged + i];
 		p->piece[i]->ring = r;
 	}
-	if (!judge_batch(&in->judge, p->slots, p->cells, n, p->piece, &why)) {
+	if (judge_batch(&in->judge, p->slots, p->cells, n, p->piece, &why) == BATCH_REFUSED) {
 		why.index += in->taken;
 		intake_refuse(r, &why);
 	}

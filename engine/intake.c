@@ -184,16 +184,23 @@ static __attribute__((noinline)) void set_now(struct poller *p, struct judge *j)
 	j->now_ns = poller_ns(p, j->seen_ticks);
 }
 
-void intake_prepare(struct poller *p, struct ring_state *r, uint32_t first_index,
-		    bool is_plain)
+static inline __attribute__((always_inline)) void
+prepare(struct poller *p, struct ring_state *r, uint32_t first_index, bool is_plain)
 {
 	struct judge *j = &r->intake.judge;
 
-	j->handles = load_acquire(&r->space->handles); /* A7, pairs with R7 in segments.c */
+	/* A7, pairs with R7 in segments.c */
+	judge_load(j, load_acquire(&r->space->handles));
 	j->first_index = first_index;
 	j->is_plain = is_plain && j->has_short_way;
 	if (unlikely(!is_plain))
 		set_now(p, j);
+}
+
+void intake_prepare(struct poller *p, struct ring_state *r, uint32_t first_index,
+		    bool is_plain)
+{
+	prepare(p, r, first_index, is_plain);
 }
 
 /* What intake_batch() says when it is not a whole batch that passed. */
@@ -215,12 +222,13 @@ static void remember(struct ring_state *r, const struct tent_slot *s, enum intak
 
 /* A whole batch of requests did not simply pass. */
 static __attribute__((noinline)) int32_t whole_odd(struct poller *p, struct ring_state *r,
+						   enum verdict verdict,
 						   const struct refusal *why)
 {
 	uint32_t n = p->slots[0].nr;
 
 	remember(r, &p->slots[0], INTAKE_RELEASE);
-	if (why->rule) {
+	if (verdict == BATCH_REFUSED) {
 		r->intake.why = *why;
 		return BATCH_OTHER;
 	}
@@ -271,6 +279,7 @@ __attribute__((noinline)) static int32_t intake_batch(struct poller *p, struct r
 {
 	struct tent_slot *s = &p->slots[0];
 	struct ring_host *h = &r->host;
+	enum verdict verdict;
 	struct refusal why;
 	uint16_t rule;
 	bool is_plain;
@@ -292,11 +301,11 @@ __attribute__((noinline)) static int32_t intake_batch(struct poller *p, struct r
 	rule = copy_slots(p, r, nr, h->consumed, true, &is_plain);
 	if (unlikely(rule))
 		return begin_odd(p, r, rule);
-	intake_prepare(p, r, 0, is_plain);
-	if (unlikely(!judge_batch(&r->intake.judge, p->slots, p->cells, nr,
-				  &r->free[r->nr_free - nr], &why)) ||
-	    unlikely(why.some_ended))
-		return whole_odd(p, r, &why);
+	prepare(p, r, 0, is_plain);
+	verdict = judge_batch(&r->intake.judge, p->slots, p->cells, nr,
+			      &r->free[r->nr_free - nr], &why);
+	if (unlikely(verdict != BATCH_ACCEPTED))
+		return whole_odd(p, r, verdict, &why);
 	return (int32_t)nr;
 }
 
@@ -321,7 +330,7 @@ static uint32_t take_piece(struct poller *p, struct ring_state *r, uint32_t left
 		return n;
 	}
 	intake_prepare(p, r, in->taken, is_plain);
-	if (!judge_batch(&in->judge, p->slots, p->cells, n, records, &why)) {
+	if (judge_batch(&in->judge, p->slots, p->cells, n, records, &why) == BATCH_REFUSED) {
 		why.index += in->taken;
 		intake_refuse(r, &why);
 	}
@@ -385,29 +394,50 @@ static __attribute__((noinline)) uint32_t other(struct poller *p, struct ring_st
 	return r->end_rule ? left : used;
 }
 
-bool intake_ring(struct poller *p, struct ring_state *r)
+/* A turn's rest for a ring that is in the midst of something, or was a moment ago. */
+static __attribute__((noinline)) void attend(struct poller *p, struct ring_state *r,
+					     uint32_t left)
 {
-	uint32_t left = p->o.turn_slots;
-
-	if (unlikely(r->indirect.admitting)) {
-		indirect_admit(p, r);
-		set_attention(r);
-		if (!intake_has_batch(r))
-			return true;
-	}
-	do {
+	while (left && intake_has_batch(r)) {
 		int32_t taken = BATCH_OTHER;
 
-		if (likely(r->intake.step == INTAKE_IDLE))
+		if (r->intake.step == INTAKE_IDLE)
 			taken = intake_batch(p, r, left);
-		if (likely(taken > 0)) {
-			left -= (uint32_t)taken;
+		if (taken == BATCH_WAITS)
+			return;
+		if (taken > 0)
 			admit_whole(p, r, (uint32_t)taken);
-		} else if (taken == BATCH_OTHER) {
-			left -= other(p, r, left);
-		} else {
+		left -= taken > 0 ? (uint32_t)taken : other(p, r, left);
+	}
+}
+
+bool intake_attend(struct poller *p, struct ring_state *r)
+{
+	bool any = r->indirect.admitting || intake_has_batch(r);
+
+	if (r->indirect.admitting) {
+		indirect_admit(p, r);
+		set_attention(r);
+	}
+	attend(p, r, p->o.turn_slots);
+	return any;
+}
+
+bool intake_ring(struct poller *p, struct ring_state *r)
+{
+	uint32_t left = p->o.turn_slots, nr;
+
+	do {
+		int32_t taken = intake_batch(p, r, left);
+
+		if (unlikely(taken == BATCH_WAITS))
 			return left < p->o.turn_slots;
+		if (unlikely(taken == BATCH_OTHER)) {
+			attend(p, r, left - other(p, r, left));
+			return true;
 		}
-	} while (left && intake_has_batch(r));
+		left -= (uint32_t)taken;
+		admit_whole(p, r, (uint32_t)taken);
+	} while (left && ring_host_peek(&r->host, &nr));
 	return true;
 }

@@ -13,9 +13,12 @@
 
 #define INTAKE_RECORDS 1024u	/* records a turn of a CANCEL looks at */
 
-/* A turn's worth of it, for a ring that has a batch or needs attention. True: it did
- * something. */
+/* A turn's worth of it, for a ring that has a batch and needs no attention. True: it
+ * did something. */
 bool intake_ring(struct poller *p, struct ring_state *r);
+
+/* The same for one that needs attention and does not end. */
+bool intake_attend(struct poller *p, struct ring_state *r);
 
 /* Is a batch published, or half taken? */
 static inline bool intake_has_batch(const struct ring_state *r)

@@ -37,7 +37,7 @@ static inline __attribute__((always_inline)) bool bench_target(struct bench *b, 
 	if (!segment)
 		return false;
 	b->target = segment_table(segment);
-	b->target_shift = b->hints ? hint_target_shift(b->hints, b->target) : 0;
+	b->target_shift = b->hints ? hint_shift(b->hints, b->target) : 0;
 	b->target_id = id;
 	b->foreign = segment != h->segments[0];
 	return true;
@@ -114,43 +114,41 @@ static bool is_soft(uint16_t rule)
 
 /* ---- the judge --------------------------------------------------------- */
 
-/* A priority and the level it is scheduled in, as they lie in struct transfer. */
-#define EFFECTIVE(priority) ((uint64_t)((priority) | ((priority) - 1) << 8))
-
-/* Four of them, by number: UNSPEC first. */
-static uint64_t effective_of(const struct judge *j)
+/* UNSPEC, HIGH, MEDIUM, LOW: the priority and the level it is scheduled in, where they
+ * lie in put_kind()'s word. */
+static void make_effective(const struct judge *j, uint32_t effective[4])
 {
-	uint64_t all = EFFECTIVE(j->space->default_priority) |
-		       EFFECTIVE(TENT_PRIORITY_HIGH) << 16 |
-		       EFFECTIVE(TENT_PRIORITY_MEDIUM) << 32 |
-		       EFFECTIVE(TENT_PRIORITY_LOW) << 48;
+	for (uint32_t i = 0; i < 4; i++) {
+		uint32_t priority = i ? i : j->space->default_priority;
 
-	return j->one_level ? all & 0x00ff00ff00ff00ffull : all;
+		effective[i] = priority << 16 | (j->one_level ? 0 : (priority - 1) << 24);
+	}
 }
 
 void judge_settle(struct judge *j, struct planner *planner)
 {
 	planner_init(planner, j->queues, j->nr_queues);
 	j->planner = planner;
-	j->effective = effective_of(j);
+	make_effective(j, j->effective);
 	j->has_short_way = j->hints && planner->mapped;
 }
 
 static inline __attribute__((always_inline)) void
-bench_init(struct bench *b, const struct judge *j, uint64_t effective,
-	   struct region_hints *hints, const struct planner *planner)
+bench_init(struct bench *b, const struct judge *j, const uint32_t effective[4],
+	   const struct planner *planner, const struct region_table *own, int own_shift)
 {
-	bool legacy = j->slot_flags & TENT_SLOT_F_LEGACY;
+	uint32_t legacy = (j->slot_flags & TENT_SLOT_F_LEGACY) != 0;
 
-	effective >>= legacy ? 16 : 0;	/* the legacy numbering begins with HIGH */
-	memcpy(b->effective, &effective, sizeof(effective));
-	b->priorities = legacy ? 3 : 4;
+	effective += legacy;	/* its numbering begins with HIGH */
+	__asm__("" : "+r"(effective));	/* one sum, not one per request */
+	b->effective = effective;
+	b->priorities = 4 - legacy;
 	b->j = j;
 	b->seen_ticks = j->seen_ticks;
 	b->batch = j->batch;
-	b->hints = hints;
-	b->own = segment_table(j->handles->segments[0]);
-	b->own_shift = hints ? hint_source_shift(hints, b->own) : 0;
+	b->hints = j->hints;
+	b->own = own;
+	b->own_shift = own_shift;
 	/* Its own segment to begin with: a mark for "none yet" would be a number that a
 	 * client may name, and would then find whatever table was there before. */
 	b->target = b->own;
@@ -161,23 +159,32 @@ bench_init(struct bench *b, const struct judge *j, uint64_t effective,
 	b->planner = planner;
 }
 
-/* For a judge that may be settled or not; own is its planner when it has none. */
-static void bench_open(struct bench *b, const struct judge *j, struct planner *own)
-{
-	const struct planner *planner = j->planner;
+/* What a judge needs that was not settled. */
+struct unsettled {
+	struct planner planner;
+	uint32_t effective[4];
+};
 
-	if (!planner) {
-		planner_init(own, j->queues, j->nr_queues);
-		planner = own;
+/* For a judge that may be settled or not. */
+static void bench_open(struct bench *b, const struct judge *j, struct unsettled *u)
+{
+	const struct region_table *own = segment_table(j->handles->segments[0]);
+	int shift = j->hints ? hint_shift(j->hints, own) : 0;
+
+	if (j->planner) {
+		bench_init(b, j, j->effective, j->planner, own, shift);
+		return;
 	}
-	bench_init(b, j, j->effective ? j->effective : effective_of(j), j->hints, planner);
+	planner_init(&u->planner, j->queues, j->nr_queues);
+	make_effective(j, u->effective);
+	bench_init(b, j, u->effective, &u->planner, own, shift);
 }
 
-/* opcode, intent, priority, level in one store. */
+/* opcode, intent, priority, level in one store. effective has the last two in place. */
 static inline void put_kind(struct transfer *t, uint32_t opcode, uint32_t intent,
 			    uint32_t effective)
 {
-	uint32_t word = opcode | intent << 8 | effective << 16;
+	uint32_t word = opcode | intent << 8 | effective;
 
 	memcpy(&t->opcode, &word, sizeof(word));
 }
@@ -186,10 +193,10 @@ _Static_assert(offsetof(struct transfer, intent) == offsetof(struct transfer, op
 	       offsetof(struct transfer, level) == offsetof(struct transfer, opcode) + 3,
 	       "put_kind() writes these four");
 
-/* flags, status, transport: the same. */
-static inline void put_end(struct transfer *t, uint16_t flags, uint8_t transport)
+/* flags, status, transport: the same. end has the transport in place. */
+static inline void put_end(struct transfer *t, uint16_t flags, uint32_t end)
 {
-	uint32_t word = flags | TENT_STATUS_WAITING << 16 | (uint32_t)transport << 24;
+	uint32_t word = flags | TENT_STATUS_WAITING << 16 | end;
 
 	memcpy(&t->flags, &word, sizeof(word));
 }
@@ -209,7 +216,7 @@ fill(const struct bench *b, const struct tent_slot *s, const struct wanted *w,
 	t->length = r->length;
 	t->deadline_ns = w->deadline_ns;
 	put_kind(t, (uint32_t)r->opcode, (uint32_t)w->intent, b->effective[w->priority]);
-	put_end(t, w->downgrades, b->planner->transport); /* if planner->mapped moves it */
+	put_end(t, w->downgrades, b->planner->end); /* if planner->mapped moves it */
 	t->user_data = s->user_data;
 	t->done = 0;
 	t->error = TENT_OK;
@@ -333,7 +340,7 @@ judge_rest(const struct judge *j, const struct tent_slot *slots,
 	   const char (*cells)[TENT_CELL_SIZE], uint32_t i, uint32_t count,
 	   struct transfer **transfers, bool *some_ended)
 {
-	struct planner own;
+	struct unsettled own;
 	struct bench b;
 
 	bench_open(&b, j, &own);
@@ -349,29 +356,27 @@ judge_rest(const struct judge *j, const struct tent_slot *slots,
 	return i;
 }
 
-bool judge_batch(const struct judge *j, const struct tent_slot *slots,
-		 const char (*cells)[TENT_CELL_SIZE], uint32_t count,
-		 struct transfer **transfers, struct refusal *why)
+enum verdict judge_batch(const struct judge *j, const struct tent_slot *slots,
+			 const char (*cells)[TENT_CELL_SIZE], uint32_t count,
+			 struct transfer **transfers, struct refusal *why)
 {
-	struct region_hints *hints = j->hints;
+	bool some_ended = false;
 	struct bench plain;
 	uint32_t i = 0;
 
-	why->rule = 0;
-	why->some_ended = false;
-	if (likely(j->is_plain && hints)) {
-		bench_init(&plain, j, j->effective, hints, j->planner);
+	if (likely(j->is_plain)) {
+		bench_init(&plain, j, j->effective, j->planner, j->own, j->own_shift);
 		i = judge_run(&plain, slots, count, j->first_index, transfers);
 		if (likely(i == count))
-			return true;
+			return BATCH_ACCEPTED;
 	}
-	i = judge_rest(j, slots, cells, i, count, transfers, &why->some_ended);
+	i = judge_rest(j, slots, cells, i, count, transfers, &some_ended);
 	if (i == count)
-		return true;
+		return some_ended ? BATCH_ACCEPTED_ENDED : BATCH_ACCEPTED;
 	/* What one pass refuses the other must never let through. */
 	if (judge_in_order(j, slots, cells, count, why))
 		*why = (struct refusal){ .rule = TENT_RULE_SYSTEM, .index = i };
-	return false;
+	return BATCH_REFUSED;
 }
 
 enum stage { STAGE_LAYOUT, STAGE_FIELDS, STAGE_ADDRESS, STAGE_POLICY, STAGES };
@@ -400,7 +405,7 @@ bool judge_in_order(const struct judge *j, const struct tent_slot *slots,
 		    const char (*cells)[TENT_CELL_SIZE], uint32_t count,
 		    struct refusal *why)
 {
-	struct planner own;
+	struct unsettled own;
 	struct bench b;
 
 	bench_open(&b, j, &own);

@@ -38,14 +38,29 @@ struct judge {
 	struct region_hints *hints;
 	/* what judge_settle() makes once for many batches */
 	const struct planner *planner; /* of queues; NULL: made when it is needed */
-	uint64_t effective;	/* what priorities stand for; 0: made when it is needed */
+	uint32_t effective[4];	/* what priorities stand for, as put_kind() takes them */
 	bool has_short_way;
+	/* what judge_load() keeps of the own segment's table */
+	const struct region_table *own;
+	int own_shift;
 	/* sniff_slot() found nothing in any of the slots, and has_short_way */
 	bool is_plain;
 };
 
 /* For a judge with space, queues, one_level and hints. planner outlives it. */
 void judge_settle(struct judge *j, struct planner *planner);
+
+/* Before each batch, or piece of one, for a judge that was settled. */
+static inline void judge_load(struct judge *j, const struct handle_table *handles)
+{
+	const struct region_table *own = segment_table(handles->segments[0]);
+
+	j->handles = handles;
+	if (likely(own == j->own))
+		return;
+	j->own = own;
+	j->own_shift = j->hints ? hint_shift(j->hints, own) : 0;
+}
 
 /*
  * What can be told of slots while their copies pass through registers. A slot is plain
@@ -73,7 +88,7 @@ static inline void sniff_begin(struct sniff *f, uint16_t slot_flags)
 	};
 }
 
-/* s: the private copy; is_first: op, flags and cq_head mean something in it. */
+/* s: the private copy, 16-aligned; is_first: op, flags and cq_head mean something in it. */
 static inline __attribute__((always_inline)) void
 sniff_slot(struct sniff *f, const struct tent_slot *s, bool is_first)
 {
@@ -113,24 +128,29 @@ static inline bool sniff_is_plain(const struct sniff *f)
 /* Why a batch was refused. */
 struct refusal {
 	uint16_t rule;		/* enum tent_rule; 0: accepted */
-	bool some_ended;	/* accepted, but some transfers came out ended */
 	uint32_t index;
 	int64_t value;
+};
+
+enum verdict {
+	BATCH_REFUSED = 0,
+	BATCH_ACCEPTED = 1,	/* every transfer waits to be moved */
+	BATCH_ACCEPTED_ENDED = 2 /* accepted, and some came out ended */
 };
 
 /*
  * Judges slots[0..count) and normalises each into transfers[i]: effective intent,
  * priority, downgrade flags, regions, queue; all but state and queued_ticks. cells:
- * count x 64 bytes, only read where a slot has a policy name. False: *why is set and
- * transfers are garbage.
+ * count x 64 bytes, only read where a slot has a policy name. When it is refused *why is
+ * set and transfers are garbage; else *why is not touched.
  *
  * With TENT_SLOT_F_LEGACY an address or policy failure does not refuse the batch:
  * that transfer comes out ended (status FAILED, rule set). One of zero length comes
  * out ended too, as COMPLETED.
  */
-bool judge_batch(const struct judge *j, const struct tent_slot *slots,
-		 const char (*cells)[TENT_CELL_SIZE], uint32_t count,
-		 struct transfer **transfers, struct refusal *why);
+enum verdict judge_batch(const struct judge *j, const struct tent_slot *slots,
+			 const char (*cells)[TENT_CELL_SIZE], uint32_t count,
+			 struct transfer **transfers, struct refusal *why);
 
 /* The answer of judge_batch() found the plain way, check by check over all entries.
  * judge_batch() asks it which failure is the first. True when there is none. */

@@ -38,7 +38,7 @@ struct bench {
 	uint32_t priorities;	/* how many numbers a priority may have */
 	bool foreign;		/* the target is somebody else's segment */
 	bool some_ended;	/* a transfer came out ended */
-	uint16_t effective[4];	/* what a priority's number stands for: EFFECTIVE() */
+	const uint32_t *effective; /* by a priority's number */
 	const struct planner *planner;
 };
 

@@ -13,6 +13,7 @@ struct planner {
 	struct backend_queue *const *queues;
 	uint32_t nr_queues;
 	uint8_t transport;		/* of mapped */
+	uint32_t end;			/* transport << 24, as it lies in a transfer */
 	struct backend_queue *mapped;	/* the first, if it reaches all mapped memory */
 };
 
@@ -26,6 +27,7 @@ static inline void planner_init(struct planner *p, struct backend_queue *const *
 	p->nr_queues = nr_queues;
 	p->mapped = mapped ? queues[0] : NULL;
 	p->transport = mapped ? first->transport : TENT_TRANSPORT_UNSPEC;
+	p->end = (uint32_t)p->transport << 24;
 }
 
 /* plan_transfer() where the answer is not known beforehand. */

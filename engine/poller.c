@@ -54,7 +54,7 @@ static void slow_clock(struct poller *p)
 		poller_resync(p);
 }
 
-static void idle_clock(struct poller *p)
+static __attribute__((noinline)) void idle_clock(struct poller *p)
 {
 	if (++p->idle_turns % IDLE_LOOKS)
 		return;
@@ -62,6 +62,22 @@ static void idle_clock(struct poller *p)
 	sched_poll(p);		/* backends that hold nothing may have to tidy up */
 	if (ticks_now() - p->synced > p->resync_ticks)
 		poller_resync(p);
+}
+
+/* What earlier turns left, and what this one took and did not end at once. */
+static __attribute__((noinline)) bool go_on(struct poller *p)
+{
+	bool any = false;
+
+	if (unlikely(p->nr_posted))
+		any |= sched_poll(p);
+	if (sched_waits(p))
+		any |= sched_turn(p);
+	if (unlikely(p->nr_reclaiming))
+		any |= indirect_reclaim(p);
+	if (p->in_flight)
+		slow_clock(p);
+	return any;
 }
 
 bool poller_turn(struct poller *p)
@@ -73,21 +89,13 @@ bool poller_turn(struct poller *p)
 	if (unlikely(load_relaxed(&p->inbox) || p->active))
 		any = poller_commands(p);
 	for (struct ring_state *r = p->rings; r; r = r->next) {
-		if (likely(!r->attention) && !ring_host_peek(&r->host, &nr))
-			continue;
-		if (unlikely(r->end_rule))
-			any |= ring_end_step(p, r);
-		else
+		if (unlikely(r->attention))
+			any |= r->end_rule ? ring_end_step(p, r) : intake_attend(p, r);
+		else if (ring_host_peek(&r->host, &nr))
 			any |= intake_ring(p, r);
 	}
-	if (unlikely(p->nr_posted))
-		any |= sched_poll(p);
-	if (sched_waits(p))
-		any |= sched_turn(p);
-	if (unlikely(p->nr_reclaiming))
-		any |= indirect_reclaim(p);
-	if (p->in_flight)
-		slow_clock(p);
+	if (p->nr_posted | p->nr_linked | p->nr_reclaiming | p->in_flight)
+		any |= go_on(p);
 	complete_wake(p);
 	stat_add(&p->stats.turns, 1);
 	if (!any)
@@ -155,6 +163,14 @@ static uint64_t ticks_of(const struct poller *p, uint64_t ns)
 	return (uint64_t)(((unsigned __int128)ns << 32) / p->clock.tick_mult);
 }
 
+/* 0 turns ageing, or the timeout, off. */
+static int64_t ticks_or_never(const struct poller *p, uint64_t ns)
+{
+	uint64_t ticks = ns ? ticks_of(p, ns) : INT64_MAX;
+
+	return ticks < INT64_MAX ? (int64_t)ticks : INT64_MAX;
+}
+
 static void set_times(struct poller *p)
 {
 	uint64_t period = p->o.age_ns / 8;
@@ -164,10 +180,8 @@ static void set_times(struct poller *p)
 	p->spin_ticks = ticks_of(p, p->o.spin_ns);
 	p->resync_ticks = ticks_of(p, RESYNC_NS);
 	p->stale_ticks = ticks_of(p, STALE_NS);
-	/* 0 turns ageing, or the timeout, off. */
-	p->age_ticks = p->o.age_ns ? ticks_of(p, p->o.age_ns) : UINT64_MAX;
-	p->timeout_ticks = p->o.request_timeout_ns ? ticks_of(p, p->o.request_timeout_ns) :
-						     UINT64_MAX;
+	p->age_ticks = ticks_or_never(p, p->o.age_ns);
+	p->timeout_ticks = ticks_or_never(p, p->o.request_timeout_ns);
 }
 
 static int make_staging(struct poller *p)

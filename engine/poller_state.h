@@ -39,7 +39,8 @@ struct poller {
 	struct backend_queue **queues;
 	uint32_t nr_queues;
 	struct tick_clock clock;
-	uint64_t age_ticks, timeout_ticks, spin_ticks;
+	int64_t age_ticks, timeout_ticks; /* INT64_MAX: never */
+	uint64_t spin_ticks;
 	uint64_t tick_period;		/* ticks between two looks at ages */
 	uint64_t synced;		/* ticks: when clock was last set right */
 	uint64_t resync_ticks, stale_ticks; /* when it should be, when it must be */

@@ -24,15 +24,14 @@ static uint64_t median_gap(const struct region_table *t)
 	return gaps[n / 2];
 }
 
-int hint_spread(const struct region_table *t, const struct region_table **last, int *shift)
+int hint_spread_make(struct hint_spread *spread, const struct region_table *t)
 {
 	uint64_t step = t->nr > 1 ? median_gap(t) :
 			t->nr ? t->entries[0].end - t->entries[0].base : 0;
 	int bits = 63 - __builtin_clzll(step | 1 << HINT_BITS);
 
-	*last = t;
-	*shift = bits - HINT_BITS;
-	return *shift;
+	*spread = (struct hint_spread){ .table = t, .shift = bits - HINT_BITS };
+	return spread->shift;
 }
 
 /* The window of entry at: as much of it as one can be sure of without the others. */

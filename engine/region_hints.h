@@ -24,12 +24,18 @@ struct region_hint {
 	uint64_t base, size;	/* the window: no other region begins in it */
 };
 
+/* How the addresses of a table's regions are spread over the hints. */
+#define HINT_SPREADS 16
+struct hint_spread {
+	const struct region_table *table;
+	int shift;		/* address >> shift names a hint by its offset in bytes */
+	uint32_t resv;
+};
+
 struct region_hints {
 	struct region_hint source[REGION_HINTS];
 	struct region_hint target[REGION_HINTS];
-	/* address >> shift names a hint; the tables that the shifts were made for */
-	const struct region_table *source_table, *target_table;
-	int source_shift, target_shift;
+	struct hint_spread spreads[HINT_SPREADS]; /* of tables used lately */
 };
 
 #define HINT_BYTES (sizeof(struct region_hint) * REGION_HINTS)
@@ -37,20 +43,14 @@ struct region_hints {
 _Static_assert((HINT_BYTES & (HINT_BYTES - 1)) == 0 &&
 	       sizeof(struct region_hint) == 1 << HINT_BITS, "hint_of() masks");
 
-/* Makes *shift for a table: neighbours get hints of their own, and a region's parts few.
- * Returns it. */
-int hint_spread(const struct region_table *t, const struct region_table **last, int *shift);
+/* Neighbours get hints of their own, and a region's parts few. Returns the shift. */
+int hint_spread_make(struct hint_spread *spread, const struct region_table *t);
 
-static inline int hint_source_shift(struct region_hints *h, const struct region_table *t)
+static inline int hint_shift(struct region_hints *h, const struct region_table *t)
 {
-	return likely(h->source_table == t) ? h->source_shift :
-	       hint_spread(t, &h->source_table, &h->source_shift);
-}
+	struct hint_spread *s = &h->spreads[(uintptr_t)t / 64 % HINT_SPREADS];
 
-static inline int hint_target_shift(struct region_hints *h, const struct region_table *t)
-{
-	return likely(h->target_table == t) ? h->target_shift :
-	       hint_spread(t, &h->target_table, &h->target_shift);
+	return likely(s->table == t) ? s->shift : hint_spread_make(s, t);
 }
 
 /* hints: those of the sources, or of the targets. */

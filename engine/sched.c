@@ -90,8 +90,8 @@ visit(struct poller *p, struct ring_state *r, uint32_t level, int64_t quantum)
 	struct transfer_queue *q = &r->levels[level].queue;
 	struct transfer *ended[SCHED_QUANTUM / SCHED_POST_BYTES], *t = q->head, *next;
 	int64_t budget = quantum;	/* the last one may overdraw it */
+	struct transfer **end = ended;
 	uint64_t now = ticks_now();
-	uint32_t n = 0;
 
 	for (; t && budget > 0; t = next) {
 		enum post_result result;
@@ -106,7 +106,7 @@ visit(struct poller *p, struct ring_state *r, uint32_t level, int64_t quantum)
 		}
 		if (likely(result == POST_DONE)) {
 			budget -= (int64_t)(t->done - before) + SCHED_POST_BYTES;
-			ended[n++] = t;
+			*end++ = t;
 			continue;
 		}
 		budget -= post_other(p, t, result, before);
@@ -118,8 +118,8 @@ visit(struct poller *p, struct ring_state *r, uint32_t level, int64_t quantum)
 		t->prev = NULL;
 	else
 		q->tail = NULL;
-	if (n)
-		complete_run(p, r, ended, n, ticks_now());
+	if (end > ended)
+		complete_run(p, r, ended, (uint32_t)(end - ended), ticks_now());
 	return quantum - budget;
 }
 
@@ -184,9 +184,10 @@ void sched_call_back(struct poller *p, struct transfer *t, uint16_t rule)
 
 /* ---- the slow clock ---------------------------------------------------- */
 
+/* Signed: another core's ticks may be a little behind. */
 static bool rises(const struct poller *p, const struct transfer *t, uint64_t now)
 {
-	return t->queued_ticks && now - t->queued_ticks >= p->age_ticks;
+	return t->queued_ticks && (int64_t)(now - t->queued_ticks) >= p->age_ticks;
 }
 
 void sched_age(struct poller *p, struct ring_state *r, uint32_t level, uint64_t now,
@@ -209,7 +210,7 @@ void sched_age(struct poller *p, struct ring_state *r, uint32_t level, uint64_t 
 
 static bool is_expired(const struct poller *p, const struct transfer *t, uint64_t now)
 {
-	return now - t->seen_ticks >= p->timeout_ticks;
+	return (int64_t)(now - t->seen_ticks) >= p->timeout_ticks;
 }
 
 static void expire_queued(struct poller *p, struct ring_state *r, uint32_t level,

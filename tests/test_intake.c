@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -792,6 +793,7 @@ static pid_t start_flipper(const struct ring_host *h)
 	assert_true(pid >= 0);
 	if (pid > 0)
 		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);	/* should the test fail */
 	slot = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, h->client_mem.fd, 0);
 	if (slot == MAP_FAILED)
 		_exit(1);
