@@ -9,7 +9,7 @@
 
 #include "engine/client.h"
 
-#define HANDLES_MAX 16384u	/* opens of one client over its life: ids are not reused */
+#define HANDLES_MAX 262144u	/* opens of one client over its life: ids are not reused */
 
 struct owned_segment {
 	struct segment segment;	/* first */
