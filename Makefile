@@ -203,7 +203,7 @@ check-all: all tests
 
 asan tsan: deps
 	@$(MAKE) --no-print-directory SAN=$@ B=$(B)/$@ check-san
-check-san: all tests
+check-san: $(TOOLS) tests
 	@tests/run.sh $(TESTS)
 
 soak:
