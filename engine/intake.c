@@ -27,16 +27,26 @@ static inline uint16_t room_rule(const struct ring_host *h, const struct tent_sl
 	return 0;
 }
 
+/* op, resv0 and flags as one word; resv0 is the judge's. */
+static inline uint32_t op_and_flags(const struct tent_slot *s)
+{
+	uint32_t word;
+
+	memcpy(&word, &s->op, sizeof(word));
+	return word;
+}
+#define OPS_AND_FLAGS (TENT_OP_INDIRECT | 0xff00u | TENT_SLOT_F_ALL << 16)
+_Static_assert(TENT_OP_INDIRECT == 3 && offsetof(struct tent_slot, op) == 16 &&
+	       offsetof(struct tent_slot, flags) == 18, "OPS_AND_FLAGS is a mask");
+
 static inline uint16_t first_slot_rule(const struct ring_host *h, const struct tent_slot *s)
 {
 	if (unlikely(s->seq != h->consumed + 1))
 		return TENT_RULE_RING_SEQ;
 	if (unlikely(s->nr - 1 > h->slot_mask))	/* 0, too */
 		return TENT_RULE_RING_NR;
-	if (unlikely(s->op > TENT_OP_INDIRECT || (s->flags & ~TENT_SLOT_F_ALL)))
+	if (unlikely(op_and_flags(s) & ~OPS_AND_FLAGS))
 		return TENT_RULE_RING_FIRST;
-	if (unlikely(s->op != TENT_OP_REQUEST && s->nr != 1))
-		return TENT_RULE_RING_NR;
 	return room_rule(h, s);
 }
 
@@ -244,6 +254,8 @@ static __attribute__((noinline)) int32_t begin_odd(struct poller *p, struct ring
 {
 	const struct tent_slot *s = &p->slots[0];
 
+	if (!rule && s->op != TENT_OP_REQUEST && s->nr != 1)
+		rule = TENT_RULE_RING_NR;
 	if (rule) {
 		ring_begin_end(r, rule);
 		return BATCH_OTHER;

@@ -95,24 +95,21 @@ static inline struct region *region_first_fit(const struct region_table *t,
 static inline struct region *region_find_at(const struct region_table *t, uint64_t addr,
 					    uint64_t length, uint32_t *at)
 {
-	uint32_t low = 0, nr = t->nr;
-	const struct region_entry *e;
+	const struct region_entry *e = t->entries;
 
-	while (nr > 0) {	/* first entry with base > addr */
-		uint32_t half = nr / 2;
-		bool right = t->entries[low + half].base <= addr;
-
-		low += right ? nr - half : 0;
-		nr = half;
-	}
-	*at = low ? low - 1 : 0;
-	if (low == 0)
+	*at = 0;
+	if (t->nr == 0 || e->base > addr)
 		return NULL;
-	e = &t->entries[low - 1];
+	for (uint32_t nr = t->nr; nr > 1; ) { /* e[0..nr) has the last with base <= addr */
+		uint32_t half = nr / 2;
+
+		e = e[half].base <= addr ? e + half : e;
+		nr -= half;
+	}
+	*at = (uint32_t)(e - t->entries);
 	if (addr + length <= e->end)
 		return e->region;
-	return e->max_end < addr + length ? NULL :
-	       region_first_fit(t, low - 1, addr + length);
+	return e->max_end < addr + length ? NULL : region_first_fit(t, *at, addr + length);
 }
 
 /* The same for those who do not ask where. */
