@@ -134,7 +134,7 @@ static int attack_overlap(struct arena *a, void *arg)
 	(void)arg;
 	foe_open(&f, a);
 	base = (uintptr_t)f.memory.addr;
-	for (int i = 0; i < 400; i++) {
+	for (int i = 0; i < 120; i++) {
 		struct tent_completion c;
 		struct tent_indirect what = {
 			.entries = base, .count = 1 + raw_random(&random) % 4096,
@@ -193,7 +193,7 @@ static int attack_scribble(struct arena *a, void *arg)
 	(void)arg;
 	foe_open(&f, a);
 	need(pthread_create(&thread, NULL, scribble_main, &s) == 0);
-	for (int i = 0; i < 300; i++) {
+	for (int i = 0; i < 80; i++) {
 		struct tent_completion c;
 		struct tent_indirect what = {
 			.entries = (uintptr_t)f.memory.addr, .count = 2048,
@@ -225,7 +225,7 @@ static int attack_gone(struct arena *a, void *arg)
 	struct foe f;
 
 	(void)arg;
-	for (int i = 0; i < 60; i++) {
+	for (int i = 0; i < 40; i++) {
 		struct ctl_message m = { .nr_fds = 0 };
 		struct tent_completion c;
 		struct tent_indirect what = { .count = 6000 };
