@@ -356,6 +356,8 @@ judge_rest(const struct judge *j, const struct tent_slot *slots,
 	return i;
 }
 
+#define JUDGE_TRIES 4
+
 enum verdict judge_batch(const struct judge *j, const struct tent_slot *slots,
 			 const char (*cells)[TENT_CELL_SIZE], uint32_t count,
 			 struct transfer **transfers, struct refusal *why)
@@ -370,12 +372,18 @@ enum verdict judge_batch(const struct judge *j, const struct tent_slot *slots,
 		if (likely(i == count))
 			return BATCH_ACCEPTED;
 	}
-	i = judge_rest(j, slots, cells, i, count, transfers, &some_ended);
-	if (i == count)
-		return some_ended ? BATCH_ACCEPTED_ENDED : BATCH_ACCEPTED;
-	/* What one pass refuses the other must never let through. */
-	if (judge_in_order(j, slots, cells, count, why))
-		*why = (struct refusal){ .rule = TENT_RULE_SYSTEM, .index = i };
+	/* A registration may land between the pass that refuses and the one that looks for
+	 * the first failure: then there is none, and the batch is judged anew. Bounded, as
+	 * a client may register without end, and as the passes must not differ otherwise. */
+	for (int tries = 0; tries < JUDGE_TRIES; tries++) {
+		i = judge_rest(j, slots, cells, i, count, transfers, &some_ended);
+		if (i == count)
+			return some_ended ? BATCH_ACCEPTED_ENDED : BATCH_ACCEPTED;
+		if (!judge_in_order(j, slots, cells, count, why))
+			return BATCH_REFUSED;
+		i = 0;
+	}
+	*why = (struct refusal){ .rule = TENT_RULE_SYSTEM };
 	return BATCH_REFUSED;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <pthread.h>
 #include <tent/tentring.h>
 
 #include "tests/common/rig.h"
@@ -909,6 +910,54 @@ static void a_later_stage_never_precedes(void **state)
 	assert_false(refusal_precedes(TENT_RULE_OPCODE, TENT_RULE_FLAGS));
 }
 
+/* ---- memory that changes meanwhile --------------------------------------- */
+
+#define MOVING_ROUNDS 200000u
+#define MOVING_SPREAD 400u
+
+struct mover {
+	struct segment *segment;
+	struct region_table *tables[2];	/* with the target's region, and without */
+	uint32_t round;			/* judged by now, or being judged */
+	uint32_t moved;			/* the round in which the last change was made */
+};
+
+/* The control thread's part: one change in each round, at any instant of it. */
+static void *move_table(void *arg)
+{
+	struct mover *m = arg;
+
+	for (uint32_t round = 1; round <= MOVING_ROUNDS; round++) {
+		while (load_acquire(&m->round) != round)
+			spin_pause();
+		for (volatile uint32_t i = 0; i < round % MOVING_SPREAD; i++)
+			;
+		store_release(&m->segment->table, m->tables[round % 2]); /* R7 */
+		store_release(&m->moved, round);
+	}
+	return NULL;
+}
+
+static void a_registration_while_judging_gives_a_verdict_of_before_or_after(void **state)
+{
+	struct fix *f = *state;
+	struct segment *peer = f->own->handles->segments[RIG_PEER];
+	struct region_table empty = { .nr = 0 };
+	struct mover m = { .segment = peer, .tables = { peer->table, &empty } };
+	pthread_t thread;
+
+	assert_int_equal(pthread_create(&thread, NULL, move_table, &m), 0);
+	for (uint32_t round = 1; round <= MOVING_ROUNDS; round++) {
+		store_release(&m.round, round);
+		if (!judge(f, NR))
+			assert_int_equal(f->why.rule, TENT_RULE_TARGET_UNREGISTERED);
+		while (load_acquire(&m.moved) != round)
+			spin_pause();
+	}
+	pthread_join(thread, NULL);
+	store_release(&peer->table, m.tables[0]);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -916,6 +965,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(each_wrong_value_is_refused_with_its_rule_index_and_value),
 		TEST(negative_values_are_refused_like_large_ones),
+		TEST(a_registration_while_judging_gives_a_verdict_of_before_or_after),
 		TEST(staging_internal_is_refused_in_strict_and_compat),
 		TEST(dirty_reserved_words_of_the_slot_are_refused),
 		TEST(struct_size_ends_on_a_field_boundary_up_to_4096),
