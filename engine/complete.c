@@ -306,6 +306,14 @@ void complete_one(struct poller *p, struct transfer *t)
 	touch(p, r);
 }
 
+void complete_wake_missed(struct ring_state *r)
+{
+	uint32_t tail = r->host.cq_tail;
+
+	if (r->woken_tail != tail && load_relaxed(&r->host.client_line->cq_head) != tail)
+		complete_wake_one(r);
+}
+
 void complete_with(struct poller *p, struct transfer *t, uint16_t rule)
 {
 	transfer_end_by(t, rule);

@@ -25,8 +25,21 @@ void complete_refusal(struct poller *p, struct ring_state *r);
 /* The completion of a slot that moves nothing: NOP, CANCEL. rule 0: it did its work. */
 void complete_slot(struct poller *p, struct ring_state *r, uint16_t rule);
 
-/* Wakes the clients of rings that were published into in this turn, if they sleep. F5:
- * the completions were stored before want_wake is looked at. */
+/* Wakes a ring's client, if it sleeps. F5: the completions were stored before want_wake
+ * is looked at. */
+static inline void complete_wake_one(struct ring_state *r)
+{
+	if (likely(!ring_host_client_waits(&r->host)))
+		return;
+	r->woken_tail = r->host.cq_tail;
+	ring_host_wake_client(&r->host);
+}
+
+/* The late look: a client that waits for what lies there already was missed (order.h
+ * says when), and nobody else would ever wake it. */
+void complete_wake_missed(struct ring_state *r);
+
+/* Wakes the clients of rings that were published into in this turn. */
 static inline void complete_wake(struct poller *p)
 {
 	struct ring_state *r;
@@ -34,8 +47,7 @@ static inline void complete_wake(struct poller *p)
 	while ((r = p->touched)) {
 		p->touched = r->next_touched;
 		r->touched = false;
-		if (unlikely(ring_host_client_waits(&r->host)))
-			ring_host_wake_client(&r->host);
+		complete_wake_one(r);
 	}
 }
 

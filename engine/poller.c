@@ -32,12 +32,15 @@ __attribute__((noinline)) void poller_resync(struct poller *p)
 	p->synced = ticks_now();
 }
 
-/* Looks whether the SIGBUS handler condemned a client whose rings are silent. */
-static void end_condemned(struct poller *p)
+/* What silent rings need now and then: an end when the SIGBUS handler condemned their
+ * client, and a wake that was missed. */
+static void tend_rings(struct poller *p)
 {
-	for (struct ring_state *r = p->rings; r; r = r->next)
+	for (struct ring_state *r = p->rings; r; r = r->next) {
 		if (load_relaxed(&r->space->condemned))
 			ring_begin_end(r, TENT_RULE_RING_MAPPING);
+		complete_wake_missed(r);
+	}
 }
 
 /* Ageing and timeouts; only while something is in flight. */
@@ -49,7 +52,7 @@ static void slow_clock(struct poller *p)
 		return;
 	p->next_tick = now + p->tick_period;
 	sched_tick(p, now);
-	end_condemned(p);
+	tend_rings(p);
 	if (now - p->synced > p->resync_ticks)
 		poller_resync(p);
 }
@@ -58,7 +61,7 @@ static __attribute__((noinline)) void idle_clock(struct poller *p)
 {
 	if (++p->idle_turns % IDLE_LOOKS)
 		return;
-	end_condemned(p);
+	tend_rings(p);
 	sched_poll(p);		/* backends that hold nothing may have to tidy up */
 	if (ticks_now() - p->synced > p->resync_ticks)
 		poller_resync(p);

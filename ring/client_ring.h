@@ -128,8 +128,11 @@ static inline void ring_wake_engine(const struct tent_ring *r)
 		wake_event_signal(r->wake_fd);
 }
 
+/* cq_head first: an engine that looks late wakes only for what is unreaped. */
 static inline void ring_want_wake(struct tent_ring *r, uint32_t set, uint32_t clear)
 {
+	r->cq_told = r->cq_head;
+	store_relaxed(&r->client_line->cq_head, r->cq_head);
 	r->want_wake = (r->want_wake & ~clear) | set;
 	store_relaxed(&r->client_line->want_wake, r->want_wake);
 }

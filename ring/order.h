@@ -18,7 +18,12 @@
  *   R11/A11 inbox              worker            -> poller, with the lane's result
  *   R12/A12 owner's life       worker <-> control: whoever comes second frees
  * F pairs are store-then-load on both sides (Dekker): the side that goes to
- * sleep pays, with membarrier(GLOBAL_EXPEDITED) or a full fence.
+ * sleep pays, with membarrier(GLOBAL_EXPEDITED) or a full fence. The membarrier can
+ * pass a core by: Linux remembers per core whether the process there registered, and
+ * does not learn it on a core that the process used before it registered and that ran
+ * no other program since. So an F pair shortens waits and no wait rests on it alone:
+ * an engine that sleeps looks again after a millisecond, and one that is awake looks
+ * late at clients that sleep.
  */
 #ifndef TENT_RING_ORDER_H
 #define TENT_RING_ORDER_H

@@ -19,6 +19,7 @@
 #include <tent/tentring.h>
 
 #include "ring/wake.h"
+#include "tests/barrier.h"
 #include "tests/common/rig.h"
 
 static struct rig *start(const struct rig_options *o)
@@ -366,11 +367,14 @@ static void a_sleeping_poller_is_woken_by_each_request(void **state)
  * CPU itself, but not to many. */
 static void no_wakeup_is_lost_at_the_edge_of_sleep(void **state)
 {
-	struct rig *r = start(&(struct rig_options){ .poller = threaded(true) });
-	struct rig_ring *ring = &r->rings[0];
 	uint64_t seed = 9, late = 0;
+	struct rig_ring *ring;
+	struct rig *r;
 
 	(void)state;
+	barrier_reaches_all_cores();
+	r = start(&(struct rig_options){ .poller = threaded(true) });
+	ring = &r->rings[0];
 	for (uint32_t i = 0; i < 30000; i++) {
 		uint64_t before;
 
@@ -441,6 +445,73 @@ static void a_client_that_sleeps_is_woken_once_per_turn(void **state)
 	assert_int_equal(rig_reap_all(ring), 16);
 	assert_int_equal(load_relaxed(&ring->host->line->wake_seq), 1);
 	assert_int_equal(poll(&fd, 1, 0), 1);
+	rig_stop(r);
+}
+
+/* As if its want_wake had still been on its way to us when we looked for it. */
+static void sleep_unseen(struct rig_ring *ring, uint32_t cq_head)
+{
+	struct tent_client_line *line =
+		(struct tent_client_line *)(uintptr_t)ring->host->client_line;
+
+	line->cq_head = cq_head;
+	line->want_wake = TENT_WAKE_FUTEX | TENT_WAKE_EVENTFD;
+}
+
+static void idle_turns(struct rig *r)
+{
+	for (int i = 0; i < 1000; i++)
+		poller_turn(r->poller);
+}
+
+static void a_client_that_was_missed_is_woken_by_an_idle_engine_once(void **state)
+{
+	struct rig *r = start(&(struct rig_options){ 0 });
+	struct rig_ring *ring = &r->rings[0];
+	uint8_t tokens[64];
+
+	(void)state;
+	fill_ring(ring, 8, 0, 8);
+	poller_turn(r->poller);
+	sleep_unseen(ring, 0);
+	idle_turns(r);
+	assert_int_equal(load_relaxed(&ring->host->line->wake_seq), 1);
+	assert_int_equal(read(ring->host->completion_fd, tokens, sizeof(tokens)), 8);
+	assert_int_equal(rig_reap_all(ring), 8);
+	rig_stop(r);
+}
+
+static void a_client_that_was_missed_is_woken_while_others_keep_the_engine_busy(void **state)
+{
+	struct rig *r = start(&(struct rig_options){ .faults = "busy=1" });
+	struct rig_ring *ring = &r->rings[0];
+
+	(void)state;
+	rig_slot(ring, 0);
+	rig_publish(ring, 1, TENT_OP_NOP, 0);
+	poller_turn(r->poller);
+	sleep_unseen(ring, 0);
+	fill_ring(&r->rings[1], 1, 0, 8);
+	while (!load_relaxed(&ring->host->line->wake_seq)) {
+		poller_turn(r->poller);
+		assert_int_not_equal(load_relaxed(&r->poller->in_flight), 0);
+	}
+	rig_reap_all(ring);
+	rig_stop(r);
+}
+
+static void a_client_that_waits_for_what_is_to_come_is_left_asleep(void **state)
+{
+	struct rig *r = start(&(struct rig_options){ 0 });
+	struct rig_ring *ring = &r->rings[0];
+
+	(void)state;
+	fill_ring(ring, 8, 0, 8);
+	poller_turn(r->poller);
+	assert_int_equal(rig_reap_all(ring), 8);
+	sleep_unseen(ring, 8);
+	idle_turns(r);
+	assert_int_equal(load_relaxed(&ring->host->line->wake_seq), 0);
 	rig_stop(r);
 }
 
@@ -552,6 +623,9 @@ int main(void)
 		cmocka_unit_test(a_busy_poller_never_sleeps),
 		cmocka_unit_test(a_backend_wakes_a_sleeping_poller),
 		cmocka_unit_test(a_client_that_sleeps_is_woken_once_per_turn),
+		cmocka_unit_test(a_client_that_was_missed_is_woken_by_an_idle_engine_once),
+		cmocka_unit_test(a_client_that_was_missed_is_woken_while_others_keep_the_engine_busy),
+		cmocka_unit_test(a_client_that_waits_for_what_is_to_come_is_left_asleep),
 		cmocka_unit_test(answers_are_written_to_the_answer_fd),
 		cmocka_unit_test(orders_of_several_senders_are_all_answered),
 		cmocka_unit_test(a_poller_can_be_pinned_and_a_core_that_is_not_there_is_an_error),

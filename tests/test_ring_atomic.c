@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 
 #include "ring/client_ring.h"
-#include "ring/wake.h"
+#include "tests/barrier.h"
 
 #define SLOTS 64u
 #define COMPLETIONS 256u
@@ -329,7 +329,7 @@ static void two_sides_that_look_late_never_miss_each_other(void **state)
 	uint32_t missed = 0;
 
 	(void)state;
-	if (wake_barrier_register() < 0 || !wake_barrier()) {
+	if (!barrier_reaches_all_cores()) {
 		free(d);
 		skip_because("no membarrier here: sleeps are short instead\n");
 	}

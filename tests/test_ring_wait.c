@@ -9,6 +9,7 @@
 
 #include "ring/client_ring.h"
 #include "ring/wake.h"
+#include "tests/barrier.h"
 
 #define FOREVER UINT64_MAX
 #define ROUNDS 4000u
@@ -515,5 +516,6 @@ int main(void)
 		ON_DAEMON(a_death_is_seen_without_a_pidfd_too),
 	};
 
+	barrier_reaches_all_cores();	/* or a lost wake could be the kernel's */
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
