@@ -3,6 +3,10 @@
 #ifndef TENT_TESTS_BARRIER_H
 #define TENT_TESTS_BARRIER_H
 
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE	/* CPU_SET; whoever includes more defines it first */
+#endif
+
 #include <sched.h>
 #include <stdbool.h>
 #include <sys/wait.h>
