@@ -67,7 +67,7 @@ static const struct config_key keys[] = {
 	{ .path = "engine/priorities", .type = CONFIG_BOOL_NOT, TARGET(no_priorities),
 	  .initial = "true", .meaning = "false: one queue for all levels" },
 	{ .path = "engine/turn_slots", UINT(turn_slots, 1, 65536, 1),
-	  .initial = "64", .meaning = "slots taken per ring and turn" },
+	  .initial = "128", .meaning = "slots taken per ring and turn" },
 	{ .path = "engine/turn_bytes", UINT(turn_bytes, 4096, GIB, 1),
 	  .initial = "65536", .meaning = "bytes moved per turn before rings are looked at" },
 	{ .path = "intent/default_priority",

@@ -41,7 +41,7 @@ static const struct key_case {
 	  { "0", "86400001", "9223372036854775807" } },
 	{ "engine/priorities", "true", { "false", "true" }, { "false", "true" },
 	  { "0", "1", "\"true\"", "null" } },
-	{ "engine/turn_slots", "64", { "1", "65536" }, { "1", "65536" }, { "0", "65537" } },
+	{ "engine/turn_slots", "128", { "1", "65536" }, { "1", "65536" }, { "0", "65537" } },
 	{ "engine/turn_bytes", "65536", { "4096", "1073741824" }, { "4096", "1073741824" },
 	  { "4095", "1073741825" } },
 	{ "intent/default_priority", "medium", { "\"high\"", "\"low\"", "\"medium\"" },
