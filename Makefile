@@ -56,9 +56,9 @@ LIBS	:= $(B)/libtentring.a $(B)/libtentring.so $(B)/libtent.a $(B)/libtent.so \
 TOOLS	:= $(if $(wildcard tools/tentd*.c),$(B)/tools/tentd) \
 	   $(if $(wildcard tools/tentctl*.c),$(B)/tools/tentctl)
 PERF	:= $(filter-out %/cost_driver,$(call progs,perf/*.c)) $(if $(wildcard perf/replay/*.c),$(B)/perf/replay)
-TESTS	:= $(call progs,tests/test_*.c)
+TESTS	:= $(call progs,tests/test_*.c sim/hca/tests/test_*.c)
 HELPERS	:= $(call progs,tests/hostile/*.c tests/examples/*.c)
-FUZZERS	:= $(call progs,tests/fuzz_*.c)
+FUZZERS	:= $(call progs,tests/fuzz_*.c sim/hca/tests/fuzz_*.c)
 # Tests that are scripts: they build, start and trace whole programs.
 SCRIPTS	:= tests/symbols.sh tests/readme_examples.sh tests/installed.sh tests/foreign.sh \
 	   tests/strace_busy.sh tests/replay.sh
@@ -67,7 +67,7 @@ all: $(LIBS) $(TOOLS) $(PERF)
 
 tests: $(TESTS) $(HELPERS)
 
-.PHONY: all tests demo check asan tsan layers headers size cost perf soak fuzz install \
+.PHONY: all sim tests demo check check-hca asan tsan layers headers size cost perf soak fuzz install \
 	deps deps-demo clean check-all check-san foreign foreign-objects fuzzers FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -149,6 +149,29 @@ $(B)/perf/%: $(B)/perf/%.o $(call objs,perf/common/*.c) $(INTERNAL)
 $(B)/perf/cost_driver: $(B)/perf/cost_driver.o $(INTERNAL)
 	$(call link,-static)
 
+# ---- the software ConnectX ----------------------------------------------------
+
+# Nothing of the product is in it. front/ takes libc's names, so only the preloaded
+# library may hold it.
+SIM_PARTS := $(call objs,$(foreach d,engine mem wire host doorbell cm,sim/hca/$(d)/*.c))
+HCA	:= $(B)/sim/hca.a
+SIM	:= $(B)/libtent-hca.so $(B)/tent-sim
+
+sim: $(SIM)
+$(B)/sim/hca.list: LIST = $(SIM_PARTS)
+$(HCA): $(SIM_PARTS) $(B)/sim/hca.list
+	@echo "  AR      $@"
+	$(Q)rm -f $@ && $(AR) rcsT $@ $(SIM_PARTS)
+$(B)/libtent-hca.so: $(call objs,sim/hca/front/*.c) $(HCA)
+	@echo "  LD      $@"
+	$(Q)$(CC) -shared $(ALL_LDFLAGS) -o $@ $^ -ldl
+$(B)/tent-sim: $(call objs,sim/hca/tool/*.c) $(HCA)
+	$(call link)
+$(B)/sim/hca/tests/%: $(B)/sim/hca/tests/%.o $(call objs,sim/hca/tests/common/*.c) $(HCA)
+	$(call link,-lcmocka)
+$(B)/sim/hca/tests/fuzz_%: $(B)/sim/hca/tests/fuzz_%.o $(HCA)
+	$(call link,-fsanitize=fuzzer)
+
 # What tests share; each program takes what it needs.
 COMMON	:= $(B)/tests/common.a
 COMMON_OBJS := $(call objs,tests/common/*.c)
@@ -200,6 +223,11 @@ check: deps
 	@$(MAKE) --no-print-directory check-all
 check-all: all tests
 	@tests/run.sh $(TESTS) $(SCRIPTS)
+
+# Programs that nobody here wrote, on the software ConnectX.
+check-hca: deps
+	@$(MAKE) --no-print-directory sim
+	@sim/hca/judges/run.sh
 
 asan tsan: deps
 	@$(MAKE) --no-print-directory SAN=$@ B=$(B)/$@ check-san
