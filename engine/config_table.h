@@ -70,6 +70,5 @@ bool config_store_json(const struct config_key *k, struct engine_config *c,
 void config_value_text(const struct config_key *k, const struct engine_config *c,
 		       char *text, size_t size);
 void config_allowed_text(const struct config_key *k, char *text, size_t size);
-const char *config_source_name(uint8_t source);
 
 #endif /* TENT_ENGINE_CONFIG_TABLE_H */

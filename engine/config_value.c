@@ -340,10 +340,3 @@ void config_allowed_text(const struct config_key *k, char *text, size_t size)
 		break;
 	}
 }
-
-const char *config_source_name(uint8_t source)
-{
-	static const char *const names[] = { "default", "key", "json", "environment" };
-
-	return source < sizeof(names) / sizeof(names[0]) ? names[source] : "?";
-}

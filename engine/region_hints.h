@@ -29,7 +29,6 @@ struct region_hint {
 struct hint_spread {
 	const struct region_table *table;
 	int shift;		/* address >> shift names a hint by its offset in bytes */
-	uint32_t resv;
 };
 
 struct region_hints {

@@ -7,7 +7,6 @@
 #ifndef TENT_IO_TRANSFER_LIST_H
 #define TENT_IO_TRANSFER_LIST_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "engine/backend.h"
@@ -29,13 +28,6 @@ static inline void transfer_list_push(struct transfer_list *l, struct transfer *
 	t->backend_data = l->end;
 	*l->end = t;
 	l->end = &t->next;
-}
-
-/* Is t the last of this list? */
-static inline bool transfer_list_ends_with(const struct transfer_list *l,
-					   const struct transfer *t)
-{
-	return l->end == &t->next;
 }
 
 /* t is in l; or anywhere but last in a list that the caller need not know. */

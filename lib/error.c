@@ -58,13 +58,6 @@ int lib_fail_null(const char *field)
 	return store(tent_rule_error(TENT_RULE_ARG_NULL), TENT_RULE_ARG_NULL, 0, field);
 }
 
-int lib_fail_quoted(uint32_t rule, const char *field, const char *text)
-{
-	snprintf(last.message, sizeof(last.message), "%s is \"%.80s\"; allowed: %s", field, text,
-		 lib_rule_allowed(rule));
-	return store(tent_rule_error(rule), rule, 0, field);
-}
-
 int lib_fail_text(int error, uint32_t rule, const char *field, const char *format, ...)
 {
 	va_list args;

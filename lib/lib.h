@@ -40,8 +40,6 @@ int lib_fail(uint32_t rule, int64_t value);
 int lib_fail_field(uint32_t rule, const char *field, int64_t value);
 /* "<field> is NULL; allowed: not NULL". */
 int lib_fail_null(const char *field);
-/* The value is a text, which is quoted. */
-int lib_fail_quoted(uint32_t rule, const char *field, const char *text);
 /* A sentence of the caller's own. */
 int lib_fail_text(int error, uint32_t rule, const char *field, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));

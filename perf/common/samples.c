@@ -69,12 +69,3 @@ uint64_t samples_max(struct samples *s)
 {
 	return samples_percentile(s, 1.0);
 }
-
-uint64_t samples_sum(const struct samples *s)
-{
-	uint64_t sum = 0;
-
-	for (size_t i = 0; i < s->nr; i++)
-		sum += s->values[i];
-	return sum;
-}

@@ -34,6 +34,5 @@ static inline void samples_add(struct samples *s, uint64_t value)
  * not exceed. 0 when there are none. Sorts the values. */
 uint64_t samples_percentile(struct samples *s, double share);
 uint64_t samples_max(struct samples *s);
-uint64_t samples_sum(const struct samples *s);
 
 #endif /* TENT_PERF_SAMPLES_H */

@@ -140,18 +140,6 @@ int raw_open_segment(struct raw *r, const char *name, uint64_t *id)
 	return rc;
 }
 
-void raw_first_buffer(struct raw *r, uint64_t segment, struct tent_ctl_buffer *b)
-{
-	struct ctl_message m = { .nr_fds = 0 };
-	struct tent_ctl_segment_info *i = (void *)m.bytes;
-	const struct tent_ctl_segment_info_reply *reply = (const void *)m.bytes;
-
-	i->segment_id = segment;
-	need(raw_call(r, &m, TENT_CTL_SEGMENT_INFO, sizeof(*i)) == 0);
-	need(reply->count > 0);
-	*b = reply->buffers[0];
-}
-
 /* ---- ring ---------------------------------------------------------------- */
 
 static void ring_map(struct raw_ring *ring, uint64_t client_size, uint64_t engine_size)

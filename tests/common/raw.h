@@ -57,8 +57,6 @@ int raw_register(struct raw *r, enum tent_mem_kind kind, const void *base, uint6
 void raw_buffer(struct raw *r, uint64_t length, struct raw_memory *m);
 int raw_unregister(struct raw *r, const void *base, uint64_t length);
 int raw_open_segment(struct raw *r, const char *name, uint64_t *id);
-/* First buffer of a segment. */
-void raw_first_buffer(struct raw *r, uint64_t segment, struct tent_ctl_buffer *b);
 
 int raw_ring_open(struct raw *r, uint32_t slots, struct raw_ring *ring);
 void raw_ring_forget(struct raw_ring *ring);	/* unmaps and closes our side only */

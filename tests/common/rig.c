@@ -92,11 +92,6 @@ uint64_t rig_address(const struct rig_client *c, uint64_t offset)
 	return (uintptr_t)c->memory + offset;
 }
 
-struct rig_client *rig_peer(struct rig_client *c, struct rig *r)
-{
-	return c == &r->clients[0] ? &r->clients[1] : &r->clients[0];
-}
-
 static void make_client(struct rig_client *c, uint32_t id)
 {
 	static const uint8_t permissions[RIG_REGIONS] = {

@@ -72,7 +72,6 @@ void rig_fill(const struct rig_client *from, struct tent_slot *s, int opcode,
 	      uint64_t source, uint64_t target, uint64_t length);
 /* Address of an offset in a client's memory. */
 uint64_t rig_address(const struct rig_client *c, uint64_t offset);
-struct rig_client *rig_peer(struct rig_client *c, struct rig *r);
 
 /* Publishes the next batch: seq, nr, cq_head, op and flags. */
 void rig_publish(struct rig_ring *ring, uint32_t nr, uint8_t op, uint16_t flags);
