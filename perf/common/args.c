@@ -51,7 +51,8 @@ static int choice_find(const char *choices, const char *text)
 	return -1;
 }
 
-const char *args_choice(const char *choices, int i)
+/* Name of choice i in "a|b|c". The text is valid until the next call. */
+static const char *choice_name(const char *choices, int i)
 {
 	static char name[32];
 
@@ -153,7 +154,7 @@ static void default_text(const struct arg *a, char *text, size_t room)
 		word = *(const char **)a->value ? *(const char **)a->value : "";
 		break;
 	case ARG_CHOICE:
-		word = args_choice(a->choices, *(int *)a->value);
+		word = choice_name(a->choices, *(int *)a->value);
 		break;
 	case ARG_FLAG:
 		break;

@@ -31,7 +31,4 @@ int args_parse(int argc, char **argv, const char *title, const struct arg *args)
 /* "64K" -> 65536. -EINVAL when it is no size, -ERANGE when it overflows. */
 int args_parse_size(const char *text, uint64_t *size);
 
-/* Name of choice i in "a|b|c". The text is valid until the next call. */
-const char *args_choice(const char *choices, int i);
-
 #endif /* TENT_PERF_ARGS_H */

@@ -39,7 +39,9 @@ int daemon_program_path(const char *name, char *path, size_t size)
 	return 1;
 }
 
-int daemon_program(const char *name, char *path, size_t size)
+/* Path of a program that was built beside this one ("tools/tentd"); false when it is
+ * not there. */
+static bool find_program(const char *name, char *path, size_t size)
 {
 	return daemon_program_path(name, path, size) && access(path, X_OK) == 0;
 }
@@ -136,7 +138,7 @@ int daemon_start(struct daemon *d, const char *config)
 	int rc;
 
 	*d = (struct daemon) { 0 };
-	if (!daemon_program("tools/tentd", program, sizeof(program)))
+	if (!find_program("tools/tentd", program, sizeof(program)))
 		return fail(d, "build/tools/tentd is not built", -ENOENT);
 	snprintf(d->folder, sizeof(d->folder), "%s/tent-perf-XXXXXX", tmp ? tmp : "/tmp");
 	if (!mkdtemp(d->folder)) {

@@ -23,10 +23,6 @@ int daemon_start(struct daemon *d, const char *config);
  * a zeroed struct. */
 int daemon_stop(struct daemon *d);
 
-/* Path of a program that was built beside this one ("tools/tentd"); false when
- * it is not there. */
-int daemon_program(const char *name, char *path, size_t size);
-
 /* Any path relative to the folder everything was built in, there or not. */
 int daemon_program_path(const char *name, char *path, size_t size);
 

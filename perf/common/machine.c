@@ -14,7 +14,8 @@
 #include "ring/clock.h"
 #include "ring/spin.h"
 
-bool machine_read_line(const char *path, char *text, uint32_t size)
+/* First line of a file into text, without the newline. False: not readable. */
+static bool read_line(const char *path, char *text, uint32_t size)
 {
 	FILE *f = fopen(path, "re");
 	bool ok;
@@ -56,10 +57,11 @@ static int core_leader(int cpu)
 
 	snprintf(path, sizeof(path),
 		 "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
-	return machine_read_line(path, line, sizeof(line)) ? atoi(line) : cpu;
+	return read_line(path, line, sizeof(line)) ? atoi(line) : cpu;
 }
 
-bool machine_siblings(int a, int b)
+/* Do two CPUs share a physical core? */
+static bool are_siblings(int a, int b)
 {
 	return a == b || core_leader(a) == core_leader(b);
 }
@@ -165,8 +167,8 @@ void machine_facts(struct report *r)
 		    is_virtual() ? ", virtual" : "");
 	if (!uname(&name))
 		report_fact(r, "kernel", "%s %s %s", name.sysname, name.release, name.machine);
-	if (machine_read_line("/sys/devices/system/clocksource/clocksource0/current_clocksource",
-			      source, sizeof(source)))
+	if (read_line("/sys/devices/system/clocksource/clocksource0/current_clocksource",
+		      source, sizeof(source)))
 		report_fact(r, "clocksource", "%s", source);
 }
 
@@ -174,8 +176,8 @@ static void warn_governor(struct report *r)
 {
 	char governor[32];
 
-	if (machine_read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
-			      governor, sizeof(governor)) &&
+	if (read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
+		      governor, sizeof(governor)) &&
 	    strcmp(governor, "performance"))
 		report_warn(r, "the CPU frequency governor is '%s', not 'performance'", governor);
 }
@@ -185,7 +187,7 @@ static void warn_load(struct report *r)
 	char line[64];
 	double load;
 
-	if (machine_read_line("/proc/loadavg", line, sizeof(line)) &&
+	if (read_line("/proc/loadavg", line, sizeof(line)) &&
 	    sscanf(line, "%lf", &load) == 1 && load > 0.5)
 		report_warn(r, "the machine is busy: load average %.2f over the last minute", load);
 }
@@ -196,7 +198,7 @@ void machine_warn(struct report *r, uint32_t spinners)
 
 	if (cores < spinners)
 		report_warn(r, "%u spinning threads share %u usable cores", spinners, cores);
-	else if (spinners > 1 && machine_siblings(machine_core(0), machine_core(1)))
+	else if (spinners > 1 && are_siblings(machine_core(0), machine_core(1)))
 		report_warn(r, "CPUs %d and %d are hyperthreads of one core",
 			    machine_core(0), machine_core(1));
 	if (is_virtual())
@@ -229,7 +231,7 @@ static void read_stat(uint64_t *busy, uint64_t *steal)
 	char line[256];
 
 	*busy = *steal = 0;
-	if (!machine_read_line("/proc/stat", line, sizeof(line)) ||
+	if (!read_line("/proc/stat", line, sizeof(line)) ||
 	    sscanf(line, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &user, &nice, &system,
 		   &idle, &wait, &irq, &soft, &stolen) != 8)
 		return;

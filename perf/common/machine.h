@@ -19,9 +19,6 @@ uint32_t machine_cores(void);
  * hyperthreads. -1 when there are not that many. */
 int machine_core(uint32_t i);
 
-/* Do two CPUs share a physical core? */
-bool machine_siblings(int a, int b);
-
 /* Pins the calling thread; -1 leaves it alone. 0 or -errno. */
 int machine_pin(int cpu);
 
@@ -46,9 +43,6 @@ struct machine_watch {
 };
 void machine_watch_begin(struct machine_watch *w);
 void machine_watch_end(const struct machine_watch *w, struct report *r);
-
-/* First line of a file into text, without the newline. False: not readable. */
-bool machine_read_line(const char *path, char *text, uint32_t size);
 
 /* Bytes of memory that can be had without swapping; 0: unknown. */
 uint64_t machine_memory_available(void);

@@ -174,7 +174,7 @@ int arena_fds(const struct arena *a)
 	return count_entries(a->tentd.program.pid, "fd");
 }
 
-int arena_threads(const struct arena *a)
+static int count_threads(const struct arena *a)
 {
 	return count_entries(a->tentd.program.pid, "task");
 }
@@ -302,7 +302,7 @@ void arena_start(struct arena *a, const char *const *args)
 	arena_honest_rounds(a, ROUNDS_PER_CHECK);
 	a->base_clients = arena_clients(a);
 	assert_int_equal(a->base_clients, 2);
-	a->base_threads = arena_threads(a);
+	a->base_threads = count_threads(a);
 	/* The observer that counted may still be on its way out. */
 	do
 		a->base_fds = arena_fds(a);
@@ -325,7 +325,7 @@ void arena_check(struct arena *a)
 {
 	watch();
 	settle(a, "clients", arena_clients, a->base_clients);
-	settle(a, "threads", arena_threads, a->base_threads);
+	settle(a, "threads", count_threads, a->base_threads);
 	settle(a, "descriptors", arena_fds, a->base_fds);
 	arena_honest_rounds(a, ROUNDS_PER_CHECK);
 	check_standing(a);

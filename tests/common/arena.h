@@ -58,7 +58,6 @@ int arena_wait(pid_t pid);
 
 /* Of tentd, now. */
 int arena_fds(const struct arena *a);
-int arena_threads(const struct arena *a);
 int arena_clients(const struct arena *a);
 
 /* Seconds that a fuzzer may take: TENT_FUZZ_SECONDS, or the default. */
