@@ -53,11 +53,10 @@ INTERNAL	:= $(B)/internal.a
 
 LIBS	:= $(B)/libtentring.a $(B)/libtentring.so $(B)/libtent.a $(B)/libtent.so \
 	   $(B)/libtent_shared.so $(B)/tent.pc $(B)/tentring.pc
-TOOLS	:= $(if $(wildcard tools/tentd*.c),$(B)/tools/tentd) \
-	   $(if $(wildcard tools/tentctl*.c),$(B)/tools/tentctl)
-PERF	:= $(filter-out %/cost_driver,$(call progs,perf/*.c)) $(if $(wildcard perf/replay/*.c),$(B)/perf/replay)
+TOOLS	:= $(B)/tools/tentd $(B)/tools/tentctl
+PERF	:= $(filter-out %/cost_driver,$(call progs,perf/*.c)) $(B)/perf/replay
 TESTS	:= $(call progs,tests/test_*.c sim/hca/tests/test_*.c)
-HELPERS	:= $(call progs,tests/hostile/*.c tests/examples/*.c)
+HELPERS	:= $(call progs,tests/examples/*.c)
 FUZZERS	:= $(call progs,tests/fuzz_*.c sim/hca/tests/fuzz_*.c)
 # Tests that are scripts: they build, start and trace whole programs.
 SCRIPTS	:= tests/symbols.sh tests/readme_examples.sh tests/installed.sh tests/foreign.sh \
@@ -134,9 +133,9 @@ $(B)/%.service: tools/%.service.in FORCE
 link = @mkdir -p $(@D); echo "  LD      $@"; \
 	$(if $(V),set -x;) $(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o %.a,$^) $(1) $(LDLIBS)
 
-$(B)/tools/tentd: $(call objs,tools/tentd*.c) $(call objs,tools/common*.c) $(INTERNAL)
+$(B)/tools/tentd: $(call objs,tools/tentd*.c) $(INTERNAL)
 	$(call link)
-$(B)/tools/tentctl: $(call objs,tools/tentctl*.c) $(call objs,tools/common*.c) $(INTERNAL)
+$(B)/tools/tentctl: $(call objs,tools/tentctl*.c) $(INTERNAL)
 	$(call link)
 
 $(B)/perf/replay: $(patsubst perf/replay/%.c,$(B)/perf/replay_objs/%.o,$(sort $(wildcard perf/replay/*.c))) \
@@ -183,8 +182,6 @@ $(B)/tests/test_%: $(B)/tests/test_%.o $(COMMON) $(INTERNAL)
 # The replay program's own parts are tested too.
 $(B)/tests/test_replay: $(addprefix $(B)/perf/,replay_objs/trace.o replay_objs/pool.o \
 	replay_objs/map.o common/content.o common/args.o common/samples.o)
-$(B)/tests/hostile/%: $(B)/tests/hostile/%.o $(COMMON) $(INTERNAL)
-	$(call link)
 $(B)/tests/examples/%: $(B)/tests/examples/%.o $(INTERNAL)
 	$(call link)
 
