@@ -117,6 +117,7 @@ static int look(tent_engine_t engine, tent_batch_id_t id, size_t task_id, struct
 	struct lib_batch *b = e ? lib_batch_find(e, id) : NULL;
 	bool there;
 
+	*v = (struct task_view){ 0 };
 	if (!b)
 		return lib_last_error()->error;
 	poll_batch(e, b);
