@@ -68,7 +68,7 @@ all: $(LIBS) $(TOOLS) $(PERF)
 tests: $(TESTS) $(HELPERS)
 
 .PHONY: all sim tests demo check check-hca asan tsan layers headers size cost perf soak fuzz install \
-	deps deps-demo clean check-all check-san foreign foreign-objects fuzzers FORCE
+	deps deps-demo deps-hca clean check-all check-san foreign foreign-objects fuzzers FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -212,6 +212,8 @@ deps:
 	@tests/deps.sh all
 deps-demo:
 	@tests/deps.sh demo
+deps-hca:
+	@tests/deps.sh hca
 
 demo: deps-demo
 	@$(MAKE) --no-print-directory all $(B)/perf/cost_driver
@@ -223,7 +225,7 @@ check-all: all tests
 	@tests/run.sh $(TESTS) $(SCRIPTS)
 
 # Programs that nobody here wrote, on the software ConnectX.
-check-hca: deps
+check-hca: deps-hca
 	@$(MAKE) --no-print-directory sim
 	@sim/hca/judges/run.sh
 

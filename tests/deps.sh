@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Installs the Debian packages that are missing: tests/deps.sh demo|all
+# Installs the Debian packages that are missing: tests/deps.sh demo|all|hca
 # Not root: prints the one line to run. DEPS=no: does nothing.
 set -eu
 
@@ -8,13 +8,17 @@ demo="gcc libc6-dev make pkg-config libjansson-dev gnuplot-nox fonts-dejavu-core
 	valgrind"
 check="libcmocka-dev g++ clang libclang-rt-14-dev binutils strace libhugetlbfs0
 	universal-ctags abigail-tools qemu-user-static gcc-12-multilib libc6-dev-i386
-	gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
+	gcc-aarch64-linux-gnu libc6-dev-arm64-cross libibverbs-dev librdmacm-dev"
+# Programs that nobody here wrote, to judge the software ConnectX.
+hca="ibverbs-providers ibverbs-utils rdmacm-utils rdma-core perftest ucx-utils libfabric-bin
+	python3-pyverbs tshark iproute2 iptables python3"
 
 [ "${DEPS:-yes}" = no ] && exit 0
 case $1 in
 demo) want=$demo ;;
 all) want="$demo $check" ;;
-*) echo "usage: $0 demo|all" >&2; exit 2 ;;
+hca) want="$demo $check $hca" ;;
+*) echo "usage: $0 demo|all|hca" >&2; exit 2 ;;
 esac
 if ! command -v dpkg-query > /dev/null; then
 	echo "# no dpkg here: these are needed: $(echo $want)"
