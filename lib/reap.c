@@ -119,12 +119,12 @@ static uint32_t rule_of(struct lib_ring *r, int error)
 {
 	uint32_t rule;
 
-	if (!error || error == TENT_ERR_TIMEOUT)
+	if (!error)
 		return 0;
 	if (error == TENT_ERR_ENGINE_LOST)
 		return TENT_RULE_ENGINE_LOST;
 	rule = tent_ring_end_rule(r->tent);
-	return rule ? rule : TENT_RULE_RING_CLOSED;
+	return rule || error == TENT_ERR_TIMEOUT ? rule : TENT_RULE_RING_CLOSED;
 }
 
 /* Caller mode: one turn. Yields when turns find nothing: another thread may be driving,

@@ -75,9 +75,10 @@ static int fail_ended(const struct waiter *w)
 
 	if (is_ready(w))
 		return 0;
-	client_fail_text(rule, "the engine ended the ring: %s %s; allowed: %s",
-			 tent_rule_name(rule), tent_rule_field(rule), "an open ring");
-	return TENT_ERR_PROTOCOL;
+	if (!rule)
+		rule = TENT_RULE_RING_CLOSED; /* an engine that gave no reason */
+	return client_fail_text(rule, "the engine ended the ring: %s %s; allowed: an open ring",
+				tent_rule_name(rule), tent_rule_field(rule));
 }
 
 static int sleep_until_ready(const struct waiter *w)

@@ -356,7 +356,18 @@ static void what_an_ended_ring_delivered_still_counts(void **state)
 	ring_host_end(p->host, TENT_RULE_ENGINE_STOPPED);
 	assert_int_equal(tent_ring_wait(p->ring, FOREVER), 0);
 	assert_int_equal(tent_ring_poll(p->ring, &c, 1), 1);
-	assert_int_equal(tent_ring_wait(p->ring, FOREVER), TENT_ERR_PROTOCOL);
+	assert_int_equal(tent_ring_wait(p->ring, FOREVER), TENT_ERR_CANCELED);
+	assert_int_equal(last_error().error, TENT_ERR_CANCELED);
+	assert_int_equal(last_error().rule, TENT_RULE_ENGINE_STOPPED);
+}
+
+static void a_ring_that_ended_without_a_rule_is_closed(void **state)
+{
+	struct pair *p = *state;
+
+	ring_host_end(p->host, TENT_RULE_NONE);
+	assert_int_equal(tent_ring_wait(p->ring, FOREVER), TENT_ERR_CANCELED);
+	assert_int_equal(last_error().rule, TENT_RULE_RING_CLOSED);
 }
 
 /* ---- an engine in another process --------------------------------------------------------- */
@@ -510,6 +521,7 @@ int main(void)
 		ON(open_adaptive, no_event_is_lost),
 		ON(open_adaptive, an_ended_ring_ends_every_wait_with_its_rule),
 		ON(open_adaptive, what_an_ended_ring_delivered_still_counts),
+		ON(open_adaptive, a_ring_that_ended_without_a_rule_is_closed),
 		ON_DAEMON(a_wait_ends_when_the_engine_process_dies),
 		ON_DAEMON(a_control_call_ends_when_the_engine_process_dies),
 		ON_DAEMON(a_stopped_engine_is_slow_and_not_lost),

@@ -147,7 +147,7 @@ uint32_t tent_ring_poll(struct tent_ring *ring, struct tent_completion *out,
 /* Waits until a completion can be polled, or consumed reaches position
  * (tent_ring_wait_consumed), or the timeout passes. Spins, then sleeps in a
  * futex. 0, TENT_ERR_TIMEOUT, TENT_ERR_ENGINE_LOST (the engine process is gone)
- * or TENT_ERR_PROTOCOL (the engine ended the ring: header end_rule). */
+ * or, when the engine ended the ring, the category of tent_ring_end_rule(). */
 int tent_ring_wait(struct tent_ring *ring, uint64_t timeout_ns);
 int tent_ring_wait_consumed(struct tent_ring *ring, uint32_t position,
 			    uint64_t timeout_ns);
