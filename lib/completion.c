@@ -18,7 +18,7 @@ static bool watch(int epoll, int fd, uint32_t events)
 	return fd < 0 || !epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &e);
 }
 
-/* Nobody writes the eventfd of an engine process that died: the descriptor that a
+/* Nobody writes the completion pipe of an engine process that died: the descriptor that a
  * program gets also watches whether it lives. */
 static int watch_open(const struct tent_client *c, int event_fd)
 {
