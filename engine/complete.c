@@ -90,7 +90,7 @@ _Static_assert(offsetof(struct transfer, length) - offsetof(struct transfer, rul
 	       offsetof(struct transfer, user_data) == BODY_BYTES &&
 	       offsetof(struct transfer, index) - offsetof(struct transfer, done) ==
 	       offsetof(struct tent_completion, index) - offsetof(struct tent_completion, bytes),
-	       "publish() copies these as one");
+	       "fill() copies these as one");
 
 /* Fills the completion of a transfer in, all but its first word. */
 static inline void fill(const struct run *run, const struct transfer *t,

@@ -37,7 +37,7 @@ struct config_key {
 
 /* A key of the existing engine that we do not implement. */
 struct config_foreign {
-	const char *path;		/* "a/b/ *" without the blank: all below a/b */
+	const char *path;		/* one that ends in an asterisk: all below it */
 	const char *silent;		/* a value that asks for what we do anyway, or NULL */
 	const char *instead;		/* what happens instead */
 };

@@ -223,7 +223,8 @@ const struct config_foreign *config_variable_at(unsigned int i)
 	return i < NR_VARIABLES ? &variables[i] : NULL;
 }
 
-/* Does the name in the table stand for path? "x/ *" (no blank) is all below x. */
+/* Does the name in the table stand for path? One that ends in an asterisk stands for all
+ * that lies below it. */
 static bool stands_for(const char *name, const char *path)
 {
 	size_t len = strlen(name);

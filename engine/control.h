@@ -2,8 +2,9 @@
 /*
  * control.h - the engine as its control thread sees it. Whatever may block, and
  * whatever is rare, happens on that one thread; unless a comment says otherwise a
- * function of engine/{accept,client*,memory,segments,names,query,explain}.c runs
- * there, and what it touches belongs to that thread.
+ * function of engine/ runs there, and what it touches belongs to that thread. Not so the
+ * data path - intake*, intent*, judge.h, plan, poller*, sched, complete, indirect,
+ * ring_end, region_hints -, which is the pollers', and config*, which is anybody's.
  */
 #ifndef TENT_ENGINE_CONTROL_H
 #define TENT_ENGINE_CONTROL_H

@@ -13,7 +13,7 @@ struct engine;
 struct region_table *region_table_empty(void);
 /* A new table: t and one more region. NULL: no memory. */
 struct region_table *region_table_with(const struct region_table *t, struct region *r);
-/* A new table: t without the regions that leave() picks. NULL: no memory. */
+/* A new table: t without the regions that leaves() picks. NULL: no memory. */
 struct region_table *region_table_without(const struct region_table *t,
 					  bool (*leaves)(const struct region *r,
 							 const void *context),

@@ -127,7 +127,7 @@ bool sched_poll(struct poller *p);
 /* Lets old entries rise and too old ones end; bounded, once per tick_period. */
 void sched_tick(struct poller *p, uint64_t now);
 
-/* Moves the entries of queue that are in it for age_ticks or longer, whatever their
+/* Moves the entries of a level that are in it for age_ticks or longer, whatever their
  * neighbours' ages, to the next higher level. Looks at *budget entries at most, and
  * takes off what it looked at. */
 void sched_age(struct poller *p, struct ring_state *r, uint32_t level, uint64_t now,

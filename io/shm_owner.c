@@ -208,7 +208,7 @@ static void channel_init(struct channel *c, struct private_owner *o, uint32_t in
 	}
 }
 
-/* Its memory is not the child's after a fork, and signals are not its concern. */
+/* Signals are not its concern. */
 static int worker_start(struct private_owner *o)
 {
 	pthread_attr_t attr;
@@ -240,7 +240,7 @@ static struct private_owner *owner_alloc(struct shm_instance *inst, int mem_fd)
 		free(o);
 		return NULL;
 	}
-	madvise(o->bounces, size, MADV_DONTFORK);
+	madvise(o->bounces, size, MADV_DONTFORK); /* not a child's after a fork */
 	o->inst = inst;
 	o->mem_fd = mem_fd;
 	o->nr_channels = inst->nr_queues;

@@ -248,9 +248,9 @@ struct lib_ring *lib_ring_mine(struct lib_engine *e);
 /* The same, without opening one: NULL when it has none. */
 struct lib_ring *lib_ring_seat(struct lib_engine *e);
 /* Locks the ring a batch lives on. NULL with the error stored when the batch is
- * stale. mine: where the batch may move when it is idle, or NULL. */
+ * stale. to: where the batch may move when it is idle, or NULL. */
 struct lib_ring *lib_ring_lock_batch(struct lib_engine *e, struct lib_batch *b, uint64_t id,
-				     struct lib_ring *mine);
+				     struct lib_ring *to);
 /* For an engine that is being destroyed: closes every ring; then, when no batch names
  * one any more, gives them to the pool. */
 void lib_rings_close(struct lib_engine *e);

@@ -56,7 +56,9 @@ static const struct arg args[] = {
 	{ "one-completion", ARG_FLAG, &options.one_completion, 0, 0, NULL,
 	  "ask for one completion per batch" },
 	{ "check", ARG_FLAG, &options.check, 0, 0, NULL,
-	  "fail unless thread, null, x 128 >= 0.25 of the bare ring and caller p50 < thread's / 2" },
+	  "fail unless thread, null, x 128 >= 0.25 of the bare ring and caller p50 < thread's / 2; "
+	  "null: a 64-byte copy moves two more lines of user memory between the cores, which "
+	  "the bare ring does not" },
 	{ "json", ARG_FLAG, &options.json, 0, 0, NULL, "one JSON object instead of a table" },
 	{ 0 },
 };
@@ -359,9 +361,10 @@ static int verdict(struct report *r, struct bench *b)
 	double thread = median(&b->cells[THREAD][0][0].latency_ns);
 	bool fast = rate >= CHECK_RATIO * raw, near = caller * 2 < thread;
 
-	report_fact(r, "check_rate", "%s: thread x 128 is %.3f of the bare ring without the "
-		    "copy, %.3f with 64 B copied; at least %.2f without",
-		    fast ? "pass" : "FAIL", rate / raw, shm / raw, CHECK_RATIO);
+	report_fact(r, "check_rate", "%s: thread, null backend, x 128 is %.3f of the bare ring; "
+		    "at least %.2f", fast ? "pass" : "FAIL", rate / raw, CHECK_RATIO);
+	report_fact(r, "with_64B_copied", "%.3f of the bare ring, not judged: the copy moves two "
+		    "more lines between the cores", shm / raw);
 	report_fact(r, "check_caller", "%s: caller 64 B x 1 p50 %.0f ns, thread %.0f ns; below "
 		    "half", near ? "pass" : "FAIL", caller, thread);
 	return fast && near ? 0 : 1;

@@ -84,7 +84,7 @@ ring_completion_at(const struct tent_ring *r, uint32_t position)
 		((size_t)(position & r->completion_mask) << r->completion_shift));
 }
 
-/* A3, pairs with R3 in ring_host_publish(). */
+/* A3, pairs with R3 in ring_host_publish_at(). */
 static inline bool ring_has_completion(const struct tent_ring *r)
 {
 	uint64_t word = load_acquire((const uint64_t *)ring_completion_at(r, r->cq_head));

@@ -54,8 +54,8 @@ struct ring_host {
 int ring_host_create(struct ring_host *h, const struct ring_geometry *g);
 void ring_host_destroy(struct ring_host *h);
 
-/* A published batch at the head? A1, pairs with R1 in tent_ring_publish(). Its
- * nr is the client's word and unchecked. */
+/* A published batch at the head? A1, pairs with R1 in publish_first(). Its nr
+ * is the client's word and unchecked. */
 static inline bool ring_host_peek(const struct ring_host *h, uint32_t *nr)
 {
 	const uint8_t *slot = h->slots +
@@ -82,7 +82,7 @@ static inline void ring_host_copy_cell(const struct ring_host *h, uint32_t posit
 }
 
 /* The client may reuse everything before position. R2, pairs with A2 in
- * tent_ring_room() and tent_ring_consumed(). */
+ * ring_has_room() and tent_ring_consumed(). */
 static inline void ring_host_consume(struct ring_host *h, uint32_t position)
 {
 	h->consumed = position;
@@ -105,7 +105,7 @@ static inline struct tent_completion *ring_host_next(const struct ring_host *h)
 }
 
 /* Publishes a completion: seq is its position + 1; end: flags, status << 16 and
- * transport << 24, as they lie after its seq. R3, pairs with A3 in tent_ring_poll(). */
+ * transport << 24, as they lie after its seq. R3, pairs with A3 in ring_has_completion(). */
 static inline void ring_host_publish_at(struct tent_completion *c, uint32_t seq, uint32_t end)
 {
 	store_release((uint64_t *)c, seq | (uint64_t)end << 32);

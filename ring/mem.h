@@ -22,9 +22,9 @@ struct shared_mem {
 int shared_mem_create(struct shared_mem *m, const char *name, size_t size,
 		      bool reader_only);
 
-/* Maps a foreign memfd of exactly size bytes. -EPERM when required_seals (F_SEAL_*)
- * do not read back, -EINVAL when it is no memfd or smaller than size. Takes no
- * ownership of fd on failure. */
+/* Maps the first size bytes of a foreign memfd, rounded up to its pages. -EPERM when
+ * required_seals (F_SEAL_*) do not read back, -EINVAL when it is no memfd or smaller
+ * than that. On success m owns fd, on failure it stays the caller's. */
 int shared_mem_map(struct shared_mem *m, int fd, size_t size, bool writable,
 		   int required_seals);
 

@@ -28,8 +28,8 @@ int sigbus_install(void);
 void sigbus_uninstall(void);
 
 /* Guards [addr, addr + size), a mapping of pages of page_size bytes. On a fault in
- * it *condemned becomes 1; the word must outlive the guard. One thread at a time.
- * 0, -EINVAL for a range that is not whole pages, -ENOSPC when the table is full. */
+ * it *condemned becomes 1; the word must outlive the guard. Any thread. 0,
+ * -EINVAL for a range that is not whole pages, -ENOSPC when the table is full. */
 int sigbus_guard(void *addr, size_t size, size_t page_size, uint32_t *condemned);
 
 /* The same for a mapping of mem.h. */

@@ -5,7 +5,8 @@
  * Both F pairs of order.h have the same shape. Who goes to sleep: store the word
  * that says so, wake_barrier(), look again, sleep. Who publishes: store, compiler
  * fence, look at the word, wake. The barrier runs a full fence on every core
- * that runs a registered process, so the publishing side needs none.
+ * that the kernel knows to run a registered process, so the publishing side needs none;
+ * order.h says which ones it does not know.
  */
 #ifndef TENT_RING_WAKE_H
 #define TENT_RING_WAKE_H

@@ -826,10 +826,47 @@ static bool is_possible(uint64_t bytes)
 	return false;
 }
 
+#define POISON 0xa5
+
+/* Marks what no READ of client 0 may touch: the gaps after both clients' regions, and
+ * the one region that its peer keeps to itself. */
+static void poison(struct rig *r)
+{
+	for (uint32_t i = 0; i < RIG_REGIONS; i++) {
+		size_t gap = (2 * i + 1) * RIG_REGION_BYTES;
+
+		memset(r->clients[0].memory + gap, POISON, RIG_REGION_BYTES);
+		memset(r->clients[1].memory + gap, POISON, RIG_REGION_BYTES);
+	}
+	memset(r->clients[1].memory + 6 * RIG_REGION_BYTES, POISON, RIG_REGION_BYTES);
+}
+
+/* READs have written inside client 0's regions only, and nothing but what client 1
+ * lets others read. */
+static void expect_only_legal_writes(const struct rig *r)
+{
+	static uint8_t poisoned[RIG_REGION_BYTES], readable[RIG_REGION_BYTES];
+	const uint8_t *own = r->clients[0].memory, *peer = r->clients[1].memory;
+
+	memset(poisoned, POISON, sizeof(poisoned));
+	memset(readable, 0x22, sizeof(readable));
+	for (uint32_t i = 0; i < 2 * RIG_REGIONS; i++) {
+		const uint8_t *part = own + i * RIG_REGION_BYTES;
+
+		assert_memory_equal(peer + i * RIG_REGION_BYTES,
+				    i % 2 || i == 6 ? poisoned : readable, RIG_REGION_BYTES);
+		if (i % 2)
+			assert_memory_equal(part, poisoned, RIG_REGION_BYTES);
+		else
+			assert_null(memchr(part, POISON, RIG_REGION_BYTES));
+	}
+}
+
 /*
  * While another process flips the slot's bytes, each round either refuses the batch,
  * ends the ring, or moves exactly what was judged: within the regions, with the length
- * that the completion tells.
+ * that the completion tells. Both ends lie at the end of a region, where a longer
+ * length, obeyed but not judged, would run into poison.
  */
 static void what_was_judged_is_what_runs_while_the_slot_is_flipped(void **state)
 {
@@ -839,12 +876,15 @@ static void what_was_judged_is_what_runs_while_the_slot_is_flipped(void **state)
 	for (uint32_t round = 0; round < 40; round++) {
 		struct rig *r = start(&(struct rig_options){ .slots = 1, .completions = 1 });
 		struct rig_ring *ring = &r->rings[0];
-		pid_t flipper = start_flipper(ring->host);
+		const uint64_t at = RIG_REGION_BYTES - 256;
+		pid_t flipper;
 
+		poison(r);
+		flipper = start_flipper(ring->host);
 		for (uint32_t i = 0; i < 2000 && !ring->state->end_rule; i++) {
 			struct tent_completion c;
 
-			rig_request(ring, 0, TENT_OPCODE_READ, 256, 512, 256);
+			rig_request(ring, 0, TENT_OPCODE_READ, at, at, 256);
 			rig_publish(ring, 1, TENT_OP_REQUEST, 0);
 			rig_settle(r);
 			if (!rig_reap(ring, &c))
@@ -859,11 +899,13 @@ static void what_was_judged_is_what_runs_while_the_slot_is_flipped(void **state)
 		}
 		ended += ring->state->end_rule != 0;
 		stop_flipper(flipper);
+		expect_only_legal_writes(r);
 		rig_stop(r);
 	}
 	print_message("moved %llu, refused %llu, ended %llu\n", (unsigned long long)moved,
 		      (unsigned long long)refused, (unsigned long long)ended);
 	assert_true(moved > 0);
+	assert_true(refused > 0);
 }
 
 int main(void)
