@@ -218,6 +218,8 @@ static int measure_uring(struct measurement *m, int sqpoll_core)
 			samples_add(&m->run, ticks_now() - begin);
 	}
 	uring_close(&u);
+	if (rc)
+		m->run.nr = 0;	/* part of a run is no run */
 	return rc;
 }
 
