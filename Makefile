@@ -61,7 +61,7 @@ HELPERS	:= $(call progs,tests/examples/*.c)
 FUZZERS	:= $(call progs,tests/fuzz_*.c sim/hca/tests/fuzz_*.c)
 # Tests that are scripts: they build, start and trace whole programs.
 SCRIPTS	:= tests/symbols.sh tests/readme_examples.sh tests/installed.sh tests/foreign.sh \
-	   tests/strace_busy.sh tests/replay.sh
+	   tests/strace_busy.sh tests/replay.sh tests/perf.sh
 
 all: $(LIBS) $(TOOLS) $(PERF)
 
@@ -255,8 +255,8 @@ cost: all $(B)/perf/cost_driver
 	@perf/cost.sh
 
 perf: all
-	$(B)/perf/ring_rtt
-	$(B)/perf/submit_rate
+	$(B)/perf/ring_rtt --check
+	$(B)/perf/submit_rate --check
 
 clean:
 	rm -rf $(B)
