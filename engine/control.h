@@ -74,7 +74,7 @@ struct engine {
 	int answer_fd;			/* eventfd: a poller answered */
 	int epoll_fd;
 
-	uint32_t driving;		/* any thread; caller mode: who has it runs a turn */
+	uint32_t driving;		/* R14/A14; caller mode: who has it runs a turn */
 
 	pthread_mutex_t inbox_lock;	/* any thread: the next two */
 	struct inbox_item *inbox;

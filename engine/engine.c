@@ -370,9 +370,9 @@ bool engine_drive(struct engine *e)
 	uint32_t idle = 0;
 	bool did;
 
-	if (!e->config.caller_mode || !compare_exchange(&e->driving, &idle, 1u))
+	if (!e->config.caller_mode || !compare_exchange(&e->driving, &idle, 1u)) /* A14 */
 		return false;	/* whoever has the poller drives it for us */
 	did = poller_turn(e->pollers[0].poller);
-	store_release(&e->driving, 0u);
+	store_release(&e->driving, 0u); /* R14 */
 	return did;
 }

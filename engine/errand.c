@@ -14,10 +14,10 @@
 #define STACK_SIZE (256u * 1024)
 #define STRAYS_MAX 256u
 
-/* errand.life. Whoever exchanges it second knows what the first one did. */
+/* errand.life, R12/A12. Whoever exchanges it second knows what the first one did. */
 enum { LIFE_OUT = 0, LIFE_BACK = 1, LIFE_ABANDONED = 2 };
 
-static uint32_t nr_strays;	/* threads that nobody counts elsewhere */
+static uint32_t nr_strays;	/* threads that nobody counts elsewhere; no pair */
 
 /* Without room for descriptors the kernel says that there are some, and keeps them. A
  * reset is told once, before what is still in the queue. */
@@ -85,7 +85,7 @@ static void *errand_main(void *arg)
 	if (errand->receives && errand->rc == 0)
 		drop_others(&errand->message);
 	close(errand->sock);
-	/* BACK: the engine waits for the item. */
+	/* BACK: the engine waits for the item. R12/A12, pairs with errand_abandon(). */
 	if (exchange(&errand->life, (uint32_t)LIFE_BACK) == LIFE_OUT) {
 		control_post(e, &errand->item);
 	} else {
@@ -145,19 +145,20 @@ int errand_close(struct engine *e, struct client *c)
 
 bool errand_abandon(struct errand *errand)
 {
+	/* R12/A12, pairs with errand_main(). */
 	return exchange(&errand->life, (uint32_t)LIFE_ABANDONED) == LIFE_OUT;
 }
 
 static void *stray_main(void *arg)
 {
 	close((int)(intptr_t)arg);
-	fetch_add(&nr_strays, -1u);
+	fetch_add(&nr_strays, -1u); /* no pair */
 	return NULL;
 }
 
 void errand_close_stray(int fd)
 {
-	if (fetch_add(&nr_strays, 1u) < STRAYS_MAX &&
+	if (fetch_add(&nr_strays, 1u) < STRAYS_MAX && /* no pair */
 	    start_thread(stray_main, (void *)(intptr_t)fd) == 0)
 		return;
 	fetch_add(&nr_strays, -1u);

@@ -120,7 +120,7 @@ static bool sleep_for(const struct poller *p, int ms)
 static void sleep_now(struct poller *p)
 {
 	set_flags(p, TENT_ENGINE_NEED_WAKE, 0);
-	wake_barrier();
+	wake_barrier(); /* F6 */
 	if (!is_waited_for(p)) {
 		stat_add(&p->stats.sleeps, 1);
 		if (!sleep_for(p, SLEEP_UNSURE_MS) &&

@@ -85,7 +85,7 @@ struct channel {
 struct shm_inbox {
 	struct lane *done;	/* a stack; R11/A11 */
 	int event_fd;		/* our own duplicate, or -1 */
-	uint32_t refs;		/* the queue, and each owner */
+	uint32_t refs;		/* the queue, and each owner; R15/A15 */
 };
 
 struct shm_queue {

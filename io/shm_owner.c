@@ -28,7 +28,7 @@
 
 /* private_owner.wake. One word, changed by exchange only, so the last exchange
  * decides: either the poller sees ASLEEP and wakes, or the worker sees CALLED
- * and looks at its lanes again. Carries R10/A10 too. */
+ * and looks at its lanes and at stopping again: R10/A10 too. */
 enum { WORKER_AWAKE = 0, WORKER_CALLED = 1, WORKER_ASLEEP = 2 };
 
 /* private_owner.life. Whoever exchanges it second frees: R12/A12, in both
@@ -55,7 +55,7 @@ static void futex_wake(uint32_t *word)
 
 static void worker_call(struct private_owner *o)
 {
-	if (exchange(&o->wake, (uint32_t)WORKER_CALLED) == WORKER_ASLEEP)
+	if (exchange(&o->wake, (uint32_t)WORKER_CALLED) == WORKER_ASLEEP) /* R10 */
 		futex_wake(&o->wake);
 }
 
@@ -149,6 +149,7 @@ static void worker_idle(struct private_owner *o)
 
 	while (load_relaxed(&o->wake) == WORKER_AWAKE && clock_monotonic_ns() < until)
 		sched_yield();
+	/* A10, pairs with R10 in worker_call(). */
 	if (compare_exchange(&o->wake, &expected, (uint32_t)WORKER_ASLEEP))
 		while (load_acquire(&o->wake) == WORKER_ASLEEP)
 			futex_wait(&o->wake, WORKER_ASLEEP, 0);
@@ -167,11 +168,11 @@ static void *worker_main(void *arg)
 	struct private_owner *o = arg;
 
 	pthread_setname_np(pthread_self(), "tent-copier");
-	while (!load_acquire(&o->stopping)) {
-		exchange(&o->wake, (uint32_t)WORKER_AWAKE);
-		while (!load_acquire(&o->stopping) && run_lanes(o))
+	while (!load_relaxed(&o->stopping)) {
+		exchange(&o->wake, (uint32_t)WORKER_AWAKE); /* A10 */
+		while (!load_relaxed(&o->stopping) && run_lanes(o))
 			;
-		if (!load_acquire(&o->stopping))
+		if (!load_relaxed(&o->stopping))
 			worker_idle(o);
 	}
 	close(o->mem_fd);
@@ -187,7 +188,7 @@ static void *worker_main(void *arg)
 
 void shm_inbox_put(struct shm_inbox *inbox)
 {
-	if (fetch_add(&inbox->refs, -1u) != 1)
+	if (fetch_add(&inbox->refs, -1u) != 1) /* R15/A15: the last one frees */
 		return;
 	if (inbox->event_fd >= 0)
 		close(inbox->event_fd);
@@ -198,7 +199,7 @@ static void channel_init(struct channel *c, struct private_owner *o, uint32_t in
 {
 	c->owner = o;
 	c->inbox = o->inst->inboxes[index];
-	fetch_add(&c->inbox->refs, 1u);
+	fetch_add(&c->inbox->refs, 1u); /* R15/A15 */
 	for (uint32_t i = 0; i < SHM_LEVELS; i++)
 		transfer_list_init(&c->waiting[i]);
 	for (uint32_t i = 0; i < SHM_LANES; i++) {
@@ -302,7 +303,8 @@ void shm_owners_reap(struct shm_instance *inst, bool all)
 
 	for (; o; o = next) {
 		next = LIST_NEXT(o, dying);
-		if (!all && (load_acquire(&o->life) != LIFE_WORKER_GONE || !is_idle(o)))
+		if (!all && (load_acquire(&o->life) != LIFE_WORKER_GONE || /* A12 */
+			     !is_idle(o)))
 			continue;
 		LIST_REMOVE(o, dying);
 		owner_abandon(o);
@@ -313,9 +315,9 @@ void shm_owner_close(struct private_owner *o)
 {
 	uint64_t now = clock_monotonic_ns(), until = now + SHM_CLOSE_NS;
 
-	store_release(&o->stopping, 1u);
+	store_relaxed(&o->stopping, 1u); /* before R10 in worker_call() */
 	worker_call(o);
-	while (load_acquire(&o->life) == LIFE_BOTH && now < until) {
+	while (load_acquire(&o->life) == LIFE_BOTH && now < until) { /* A12 */
 		futex_wait(&o->life, LIFE_BOTH, until - now);
 		now = clock_monotonic_ns();
 	}

@@ -338,7 +338,7 @@ static bool lane_take_back(struct lane *l)
 {
 	uint32_t expected = LANE_JOB;
 
-	if (!compare_exchange(&l->state, &expected, (uint32_t)LANE_IDLE))
+	if (!compare_exchange(&l->state, &expected, (uint32_t)LANE_IDLE)) /* R10/A10 */
 		return false;
 	l->in_worker = false;
 	return true;

@@ -169,7 +169,7 @@ static void batch_set(struct lib_batch *b, uint64_t engine, struct lib_ring *rin
 	store_release(&b->bytes, 0ull);
 	b->orphan = false;
 	b->generation++;
-	store_release(&b->id, b->generation << INDEX_BITS | b->index);
+	store_release(&b->id, b->generation << INDEX_BITS | b->index); /* L2 */
 }
 
 struct lib_batch *lib_batch_new(uint64_t engine, struct lib_ring *ring, uint32_t capacity)
@@ -193,7 +193,8 @@ struct lib_batch *lib_batch_find(struct lib_engine *e, uint64_t id)
 {
 	struct lib_batch *b = id ? lib_batch_at((uint32_t)(id & ((1u << INDEX_BITS) - 1))) : NULL;
 
-	if (b && lib_batch_is(b, id) && load_acquire(&b->engine) == load_relaxed(&e->handle))
+	if (b && lib_batch_is(b, id) && /* L2 */
+	    load_acquire(&b->engine) == load_relaxed(&e->handle))
 		return b;
 	lib_fail_field(TENT_RULE_BATCH_STALE, "batch_id", (int64_t)id);
 	return NULL;
@@ -234,12 +235,12 @@ bool lib_task_finish(struct lib_batch *b, uint32_t task, uint64_t word, uint64_t
 
 void lib_batch_drop(struct lib_batch *b, uint64_t engine)
 {
-	struct lib_ring *r = load_acquire(&b->ring);
+	struct lib_ring *r = load_acquire(&b->ring); /* L1 */
 
-	if (!r || load_acquire(&b->engine) != engine)
+	if (!r || load_acquire(&b->engine) != engine) /* L2 */
 		return;
 	lib_lock(&r->lock); /* a late tent_free_batch() holds it too */
-	if (load_acquire(&b->engine) == engine)
+	if (load_acquire(&b->engine) == engine) /* L2 */
 		lib_batch_reclaim(b);
 	lib_unlock(&r->lock);
 }
@@ -249,5 +250,5 @@ void lib_batch_forget_all(void)
 	free_first = free_last = NULL;
 	memset(free_tasks, 0, sizeof(free_tasks));
 	for (uint32_t i = 0; i < nr_batches; i++)
-		store_release(&lib_batch_at(i)->id, 0ull);
+		store_release(&lib_batch_at(i)->id, 0ull); /* L2 */
 }

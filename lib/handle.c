@@ -306,7 +306,7 @@ static bool begin_close(struct lib_engine *e, uint64_t handle)
 	lib_pool_lock();
 	ours = lib_engine_is(e, handle);
 	if (ours) {
-		store_release(&e->closing, 1u);
+		store_relaxed(&e->closing, 1u);
 		store_release(&e->handle, 0ull); /* L5 */
 	}
 	lib_pool_unlock();
@@ -330,7 +330,7 @@ static void forget_batches(uint64_t handle)
 	for (uint32_t i = 0; i < lib_batch_count(); i++) {
 		struct lib_batch *b = lib_batch_at(i);
 
-		if (load_acquire(&b->engine) == handle)
+		if (load_acquire(&b->engine) == handle) /* L2 */
 			lib_batch_drop(b, handle);
 	}
 }

@@ -16,6 +16,7 @@
  *   L3/L3  lib_task.end, bytes   reaper        -> any thread that polls
  *   L4/L4  lib_batch.pending     reaper        -> any thread that polls
  *   L5/L5  lib_engine.handle     engine is set -> any thread that got the handle
+ *   L6/L6  lib_ring.engine       ring changes hands -> a thread with a batch of before
  */
 #ifndef TENT_LIB_LIB_H
 #define TENT_LIB_LIB_H
@@ -223,8 +224,8 @@ struct lib_indirect {
 struct lib_ring {
 	uint32_t lock;			/* L1; guards all of it but users */
 	uint32_t users;			/* threads seated here; written under rings_lock */
-	struct tent_ring *tent;		/* NULL once closed */
-	struct lib_engine *engine;
+	struct tent_ring *tent;		/* NULL once closed: that may be seen without lock */
+	struct lib_engine *engine;	/* L6 */
 	struct lib_indirect *indirect;	/* in flight, one at a time */
 	struct {			/* how the batch under judgement was refused */
 		bool rejected;

@@ -24,7 +24,7 @@ static void complete_task(struct lib_ring *r, const struct tent_completion *c,
 
 	/* A batch stays in its ring, and its place taken, until its last task ended:
 	 * anything else is no completion of ours. */
-	if (!b || load_acquire(&b->ring) != r)
+	if (!b || load_acquire(&b->ring) != r) /* L1 */
 		return;
 	lib_task_finish(b, (uint32_t)c->user_data, word, c->bytes);
 	if (b == polled)
@@ -101,13 +101,13 @@ void lib_ring_lost(struct lib_ring *r, uint32_t rule)
 				      TENT_STATUS_FAILED, 0, (uint16_t)rule, error);
 
 	if (rule == TENT_RULE_ENGINE_LOST)
-		store_release(&r->engine->lost, 1u);
-	store_release(&r->tent, NULL);
+		store_relaxed(&r->engine->lost, 1u);
+	store_relaxed(&r->tent, NULL);
 	tent_ring_close(tent); /* before the tasks end: nothing moves after it */
 	for (uint32_t i = 0; i < lib_batch_count(); i++) {
 		struct lib_batch *b = lib_batch_at(i);
 
-		if (load_acquire(&b->ring) == r && load_relaxed(&b->pending))
+		if (load_acquire(&b->ring) == r && load_relaxed(&b->pending)) /* L1 */
 			end_tasks(b, word);
 	}
 	if (r->indirect)

@@ -161,7 +161,7 @@ static struct lib_ring *ring_new(struct lib_engine *e)
 		return NULL;
 	}
 	r->watch_fd = -1;
-	store_release(&r->engine, e);
+	store_release(&r->engine, e); /* L6 */
 	return r;
 }
 
@@ -198,7 +198,7 @@ static int ring_open(struct lib_ring *r)
 	r->quiet_since_ns = 0;
 	store_relaxed(&r->wants_fd, 0u);
 	r->reaped = r->reaped_foreign = 0;
-	store_release(&r->tent, tent);
+	store_relaxed(&r->tent, tent);
 	lib_unlock(&r->lock);
 	return 0;
 }
@@ -306,7 +306,7 @@ struct lib_ring *lib_ring_lock_batch(struct lib_engine *e, struct lib_batch *b, 
 
 		lib_lock(&r->lock);
 		ours = load_acquire(&b->ring) == r && lib_batch_is(b, id) &&
-		       load_acquire(&r->engine) == e;
+		       load_acquire(&r->engine) == e; /* L2, L6 */
 		if (ours && to && r != to && !b->pending)
 			store_release(&b->ring, to); /* L1 */
 		else if (ours)
@@ -328,7 +328,7 @@ void lib_rings_close(struct lib_engine *e)
 
 		lib_lock(&r->lock);
 		tent = r->tent;
-		store_release(&r->tent, NULL);
+		store_relaxed(&r->tent, NULL);
 		tent_ring_close(tent);
 		lib_unlock(&r->lock);
 	}
@@ -344,7 +344,7 @@ void lib_rings_release(struct lib_engine *e)
 		lib_lock(&r->lock);
 		store_relaxed(&r->users, 0u);
 		watch_close(r);
-		store_release(&r->engine, NULL);
+		store_release(&r->engine, NULL); /* L6 */
 		lib_unlock(&r->lock);
 		ring_free(r);
 	}

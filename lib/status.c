@@ -72,7 +72,7 @@ static void poll_batch(struct lib_engine *e, const struct lib_batch *b)
 	lib_drive(e);
 	if (!lib_trylock(&r->lock))
 		return;
-	if (r->tent && load_acquire(&r->engine) == e) {
+	if (r->tent && load_acquire(&r->engine) == e) { /* L6 */
 		if (!lib_ring_reap(r, b))
 			lib_ring_check(r);
 		lib_ring_rearm(r, b);

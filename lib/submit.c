@@ -178,8 +178,8 @@ static void set_pending(const struct submit *s)
 	struct lib_batch *b = s->batch;
 
 	for (uint32_t i = 0; i < s->count; i++)
-		store_release(&b->tasks->task[s->base + i].end,
-			      lib_task_word(TENT_STATUS_PENDING, 0, 0, 0)); /* L3 */
+		store_release(&b->tasks->task[s->base + i].end, /* L3 */
+			      lib_task_word(TENT_STATUS_PENDING, 0, 0, 0));
 	store_release(&b->pending, b->pending + s->count); /* L4 */
 }
 

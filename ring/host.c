@@ -207,7 +207,7 @@ void ring_host_destroy(struct ring_host *h)
 
 static void wake_futex(struct ring_host *h)
 {
-	store_release(&h->line->wake_seq, ++h->wake_seq);
+	store_release(&h->line->wake_seq, ++h->wake_seq); /* R13 */
 	wake_futex_wake(&h->line->wake_seq);
 }
 
@@ -224,7 +224,7 @@ void ring_host_wake_client(struct ring_host *h)
 void ring_host_set_flags(struct ring_host *h, uint32_t set, uint32_t clear)
 {
 	h->line_flags = (h->line_flags & ~clear) | set;
-	store_release(&h->line->flags, h->line_flags);
+	store_release(&h->line->flags, h->line_flags); /* R13, pairs with A13 in engine_flags() */
 }
 
 /* Wakes without asking want_wake: nothing comes after this, so nothing may be missed. */

@@ -16,7 +16,12 @@
  *   R9/A9  guarded range       control thread    -> SIGBUS handler
  *   R10/A10 lane state         poller            -> worker of private memory
  *   R11/A11 inbox              worker            -> poller, with the lane's result
- *   R12/A12 owner's life       worker <-> control: whoever comes second frees
+ *   R12/A12 life               thread <-> control: whoever comes second frees (an
+ *                              owner of private memory, an errand)
+ *   R13/A13 flags, wake_seq    engine            -> client, with the end_rule
+ *   R14/A14 driving            caller mode: one thread's turn -> the next one's
+ *   R15/A15 references         who lets go       -> who frees
+ * libtent's own, L1 to L6, are in lib/lib.h. A relaxed access hands nothing over by itself.
  * F pairs are store-then-load on both sides (Dekker): the side that goes to
  * sleep pays, with membarrier(GLOBAL_EXPEDITED) or a full fence. The membarrier can
  * pass a core by: Linux remembers per core whether the process there registered, and

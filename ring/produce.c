@@ -50,7 +50,7 @@ static void publish_first(struct tent_ring *r, uint32_t nr, uint8_t op, uint16_t
 
 	clear_words(slot);
 	memcpy(&slot->op, &order, sizeof(order));
-	store_release((uint64_t *)slot, word);
+	store_release((uint64_t *)slot, word); /* R1 */
 	r->tail += nr;
 	r->owed += nr;
 	ring_wake_engine(r);

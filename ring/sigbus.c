@@ -27,14 +27,14 @@ struct sigbus_range {
 };
 
 static struct sigbus_range ranges[SIGBUS_RANGES_MAX];
-static uint32_t nr_ranges;	/* entries ever used */
+static uint32_t nr_ranges;	/* entries ever used; R9/A9 */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* writers */
 static struct sigaction previous;
 static bool installed;
 
 static bool range_read(const struct sigbus_range *from, struct sigbus_range *r)
 {
-	r->end = load_acquire(&from->end);		/* A9, pairs with R9 below */
+	r->end = load_acquire(&from->end);		/* A9, pairs with R9 in range_write() */
 	r->start = load_acquire(&from->start);
 	r->page_size = load_acquire(&from->page_size);
 	r->condemned = load_acquire(&from->condemned);
@@ -43,7 +43,7 @@ static bool range_read(const struct sigbus_range *from, struct sigbus_range *r)
 
 static bool range_find(uintptr_t addr, struct sigbus_range *r)
 {
-	uint32_t nr = load_acquire(&nr_ranges);
+	uint32_t nr = load_acquire(&nr_ranges); /* A9 */
 
 	for (uint32_t i = 0; i < nr; i++) {
 		if (range_read(&ranges[i], r) && addr >= r->start && addr < r->end)
@@ -71,7 +71,7 @@ static bool contain(uintptr_t addr)
 	if ((uintptr_t)syscall(MMAP_NUMBER, page, r.page_size, PROT_READ | PROT_WRITE,
 			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0L) != page)
 		return false;
-	store_release(r.condemned, 1);
+	store_relaxed(r.condemned, 1);
 	return true;
 }
 
@@ -140,10 +140,11 @@ static struct sigbus_range *range_unused(void)
 static void range_write(struct sigbus_range *r, uintptr_t start, size_t size,
 			size_t page_size, uint32_t *condemned)
 {
+	/* R9, pairs with A9 in range_read() and range_find(). */
 	store_release(&r->start, start);
 	store_release(&r->page_size, page_size);
 	store_release(&r->condemned, condemned);
-	store_release(&r->end, start + size);		/* R9, pairs with A9 above */
+	store_release(&r->end, start + size);
 	if (r == &ranges[nr_ranges])
 		store_release(&nr_ranges, nr_ranges + 1);
 }
@@ -182,7 +183,7 @@ void sigbus_unguard(const void *addr)
 	pthread_mutex_lock(&lock);
 	for (uint32_t i = 0; i < nr_ranges; i++) {
 		if (ranges[i].end && ranges[i].start == (uintptr_t)addr) {
-			store_release(&ranges[i].end, 0);
+			store_release(&ranges[i].end, 0); /* R9 */
 			break;
 		}
 	}

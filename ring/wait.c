@@ -28,7 +28,7 @@ static bool is_ready(const struct waiter *w)
 
 static uint32_t engine_flags(const struct tent_ring *r)
 {
-	return load_acquire(&r->line->flags);
+	return load_acquire(&r->line->flags); /* A13, pairs with R13 in ring_host_set_flags() */
 }
 
 static bool spin(const struct waiter *w, uint64_t now_ns)
@@ -60,9 +60,9 @@ static int sleep_slice(const struct waiter *w, uint64_t left_ns)
 	uint32_t seq;
 
 	ring_want_wake(r, TENT_WAKE_FUTEX, 0);
-	if (!wake_barrier())
+	if (!wake_barrier()) /* F5 */
 		slice = SLICE_UNSURE_NS;
-	seq = load_acquire(&r->line->wake_seq);
+	seq = load_acquire(&r->line->wake_seq); /* A13, pairs with R13 in wake_futex() */
 	if (is_ready(w) || engine_flags(r) & TENT_ENGINE_ENDED)
 		return 0;
 	return wake_futex_wait(&r->line->wake_seq, seq, left_ns < slice ? left_ns : slice);

@@ -35,7 +35,7 @@ int wake_barrier_register(void)
 
 bool wake_barrier(void)
 {
-	full_fence();
+	full_fence(); /* F5, F6: the sleeping side's own */
 	return syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0;
 }
 

@@ -50,5 +50,15 @@ complain "only ring/order.h spells a memory order" "$(grep -rnE \
 	'__ATOMIC_|__atomic_|__sync_|stdatomic\.h|atomic_thread_fence|_mm_[lsm]fence|"[lsm]fence' \
 	--include='*.[ch]' uapi ring engine io lib tools perf | grep -v '^ring/order\.h:')"
 
+# Each use names its pair, on its line or in the comment of its function.
+complain "a use that names no pair of order.h or lib.h, nor says 'no pair'" "$(awk '
+	{ line[FNR] = code = $0; sub(/\/\*.*/, "", code) }
+	code ~ /^\t(.*[^a-z_])?((compare_)?exchange|fetch_add|load_acquire|store_release)\(/ ||
+	code ~ /^\t(.*[^a-z_])?(full_fence|compiler_fence|wake_barrier)\(/ {
+		for (i = FNR; i > FNR - 9 && i > 0; i--)
+			if (line[i] ~ /[^A-Za-z0-9_][RAFL][0-9]+[^A-Za-z0-9_]|no pair/) next
+		print FILENAME ":" FNR ": " $0
+	}' $(find ring engine io lib -name '*.[ch]' ! -path ring/order.h))"
+
 [ $broken = 0 ] && echo "layers: the arrows hold"
 exit $broken
