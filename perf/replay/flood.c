@@ -86,11 +86,13 @@ static int verify_batch(struct server *s, uint32_t first, uint32_t nr)
 		if (tent_overall_status(s->engine, j->batch, &status))
 			break;
 	tent_free_batch(s->engine, j->batch);
-	if (status.status == TENT_STATUS_COMPLETED)
+	if (status.status == TENT_STATUS_COMPLETED) {
+		s->stats->read_bytes += status.transferred_bytes;
 		while (!job_verify_one(s, j))
 			;
-	else
+	} else {
 		server_note_error(s, "reading the flood back ended with state %d", status.status);
+	}
 	free(j);
 	return 0;
 }

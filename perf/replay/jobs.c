@@ -148,6 +148,8 @@ static bool ended(struct server *s, struct job *j)
 	if (status.status != TENT_STATUS_COMPLETED) {
 		note_task_error(s, j, status.status);
 		j->failed = true;
+	} else if (asks[j->traffic].opcode == TENT_OPCODE_READ) {
+		s->stats->read_bytes += status.transferred_bytes;
 	}
 	return true;
 }
@@ -184,8 +186,9 @@ bool job_verify_one(struct server *s, struct job *j)
 	const struct job_block *b = &j->blocks[j->done];
 	size_t right = content_check(b->buffer, s->o->block, s->o->seed, b->id);
 
-	s->stats->verified_bytes += s->o->block;
-	if (right != s->o->block) {
+	if (right == s->o->block) {
+		s->stats->verified_bytes += right;
+	} else {
 		s->stats->wrong_blocks++;
 		server_note_error(s, "block %llu in slot %u is wrong from byte %zu on",
 				  (unsigned long long)b->id, b->slot, right);

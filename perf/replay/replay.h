@@ -56,7 +56,9 @@ struct traffic_stats {
 struct stats {
 	struct traffic_stats traffic[TRAFFIC_COUNT];
 	struct samples lateness_ns;	/* start of a request after its scheduled time */
-	uint64_t verified_bytes, wrong_blocks;
+	uint64_t read_bytes;		/* as the engine says, of batches that completed */
+	uint64_t verified_bytes;	/* compared, and right */
+	uint64_t wrong_blocks;
 	uint64_t blocks, hits, unwritten, skipped_writes;
 	uint64_t prefetched, prefetch_used, evictions;
 	uint64_t begin_ns, end_ns;
@@ -182,8 +184,9 @@ void output_facts_before(struct report *r, const struct options *o, const struct
 			 const struct floors *f);
 void output_results(struct report *r, const struct options *o, struct stats *stats);
 
-/* Writes the distributions and draws them; prints where they are. */
-void output_picture(struct report *r, const struct options *o, struct stats *stats,
+/* Writes the distributions and draws them; prints where they are. 0, also without
+ * gnuplot; else it failed, and said why. */
+int output_picture(struct report *r, const struct options *o, struct stats *stats,
 		    const struct floors *f);
 
 /* ---- progress.c -------------------------------------------------------- */
