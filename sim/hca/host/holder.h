@@ -7,34 +7,23 @@
 #ifndef TENT_SIM_HCA_HOLDER_H
 #define TENT_SIM_HCA_HOLDER_H
 
-#include "sim/hca/host/host.h"
+#include <stdbool.h>
+#include <stdint.h>
 
-struct holder;
-
-/* Connection management plugs in here. All hooks run on the holder's one thread and must
- * not wait. */
-struct holder_cm {
-	/* Required. Once, before any other; *ctx is what the others get. 0 or -errno. */
-	int (*start)(void **ctx, struct holder *h);
-	/* Required. */
-	void (*stop)(void *ctx);
-	/* Required. A packet to QP 1 of a device. */
-	void (*packet)(void *ctx, uint32_t device, const struct hca_packet *p);
-	/* Required. A frame from a process's CM. */
-	void (*frame)(void *ctx, uint32_t slot, const void *frame, size_t length);
-	/* Required. The process in the slot is gone; the slot may be another's soon. */
-	void (*gone)(void *ctx, uint32_t slot);
-	/* Required. Runs what is due; when to call again, UINT64_MAX for never. */
-	uint64_t (*timers)(void *ctx, uint64_t now_ns);
+/* What a host is made of. Zero: whatever there is, or else the default. */
+struct holder_config {
+	uint32_t nr_devices;		/* 1 to HOST_MAX_DEVICES; 1 */
+	uint32_t nr_ports;		/* of each device, 1 to HOST_MAX_PORTS; 1 */
+	uint32_t link;			/* enum holder_link; Ethernet */
+	uint32_t gso;			/* enum holder_gso; on */
 };
 
-/* For the plug: to send from QP 1, which is lost on any trouble; and to a process. 0,
- * -EAGAIN (it does not read what it has), -ESRCH, -EMSGSIZE. */
-void holder_send_packet(struct holder *h, uint32_t device, const struct hca_packet *p);
-int holder_send_frame(struct holder *h, uint32_t slot, const void *frame, size_t length);
-const struct host_table *holder_table(const struct holder *h);
-/* Of the process in a slot; -1 if there is none. */
-int holder_slot_uid(const struct holder *h, uint32_t slot);
-uint64_t holder_now_ns(void *unused);	/* CLOCK_MONOTONIC */
+enum holder_link { HOLDER_LINK_ANY, HOLDER_LINK_ROCE, HOLDER_LINK_IB };
+enum holder_gso { HOLDER_GSO_ANY, HOLDER_GSO_ON, HOLDER_GSO_OFF };
+
+/* Runs the holder of this network namespace until it has no client for a while; 0, or
+ * -errno if it could not begin: -EADDRINUSE when there is one. Writes a byte to ready_fd
+ * once clients may come. */
+int holder_run(const struct holder_config *c, int ready_fd);
 
 #endif /* TENT_SIM_HCA_HOLDER_H */

@@ -9,7 +9,7 @@
 #ifndef TENT_SIM_HCA_HOST_H
 #define TENT_SIM_HCA_HOST_H
 
-#include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "sim/hca/engine/engine.h"
@@ -20,7 +20,6 @@
 #define HOST_MAX_PORTS 2
 #define HOST_NR_SLOTS 256		/* slot 0 is the holder's own: QP 0 and 1 */
 #define HOST_SLOT_SHIFT 16		/* QPN = slot << 16 | index */
-#define HOST_MAX_FRAME 4096		/* bytes of a CM frame */
 
 /* ---- the table of devices: the holder writes, all others only read ------- */
 
@@ -51,7 +50,7 @@ struct host_table {
 	uint32_t nr_devices;
 	uint32_t use_gso;
 	uint32_t resv;
-	char tree[64];			/* folder that holds what /sys would, see tree.h */
+	char tree[64];			/* DIR of tree.h */
 	struct host_device devices[HOST_MAX_DEVICES];
 };
 
@@ -108,23 +107,15 @@ uint32_t host_wire_devices(const struct host *h, struct wire_device *devices);
 
 /* ---- what the holder has to say ------------------------------------------------ */
 
-enum host_message_type {
-	HOST_ASYNC_EVENT = 16,		/* ibv_event of a device and port */
-	HOST_CM_FRAME = 17,		/* bytes between a process's CM and the holder's */
-};
-
-struct host_message {
-	uint32_t type;			/* enum host_message_type */
-	uint32_t device, port;		/* HOST_ASYNC_EVENT */
-	uint32_t ibv_event;		/* IBV_EVENT_*; DEVICE_FATAL: the device has been removed */
-	uint32_t length;		/* HOST_CM_FRAME: bytes of frame */
-	uint8_t frame[HOST_MAX_FRAME];
+struct host_event {
+	uint32_t device, port;
+	uint32_t ibv_event;		/* IBV_EVENT_*; DEVICE_FATAL: the device was removed */
 };
 
 int host_fd(const struct host *h);	/* readable: host_read() has something */
 /* 0, -EAGAIN, or -EPIPE: the holder is gone. Does not wait. */
-int host_read(struct host *h, struct host_message *out);
-/* 0 or -errno; waits while the holder is busy. Any thread. */
-int host_send_cm(struct host *h, const void *frame, size_t length);
+int host_read(struct host *h, struct host_event *out);
+/* Hands the holder its ends of a cm_channel; they stay open here too. 0 or -errno. */
+int host_give_channel(struct host *h, const int holder_fds[2]);
 
 #endif /* TENT_SIM_HCA_HOST_H */
