@@ -92,10 +92,12 @@ section_flood() {
 	flood_row flood_off "all the time" off
 	flood_row flood_on "all the time" on
 	grep -h '^# warning: other programs' "$out"/*/replay.txt | sort -u | tail -n 1 || true
-	if gnuplot -e "folder='$out'" perf/flood.gp 2> /dev/null; then
+	if ! command -v gnuplot > /dev/null; then
+		echo "# picture                  not drawn: gnuplot is not installed"
+	elif run gnuplot -e "folder='$out'" perf/flood.gp; then
 		echo "# picture                  $out/flood.png and .svg"
 	else
-		echo "# picture                  not drawn: gnuplot is not installed"
+		failed+=("gnuplot perf/flood.gp")
 	fi
 }
 
