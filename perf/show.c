@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,11 +94,22 @@ static void print_members(const json_t *object)
 	putchar('\n');
 }
 
+/* Is the one downgrade that of the intent? */
+static bool intent_was_downgraded(const json_t *entry)
+{
+	const json_t *list = json_object_get(entry, "downgrades");
+	const char *rule = json_string_value(json_object_get(json_array_get(list, 0), "rule"));
+
+	return json_array_size(list) == 1 && rule &&
+	       !strcmp(rule, tent_rule_name(TENT_RULE_INTENT));
+}
+
 /* What is asked, made of it, and done, of the one entry. */
 static int print_explain(const char *text)
 {
 	json_t *json = json_loads(text, 0, NULL), *value;
 	json_t *entry = json_array_get(json_object_get(json, "entries"), 0);
+	bool downgraded = intent_was_downgraded(entry);
 	const char *name;
 	size_t i;
 
@@ -114,7 +126,7 @@ static int print_explain(const char *text)
 		}
 	}
 	json_decref(json);
-	return entry ? 0 : scene_fail("explain has no entry");
+	return downgraded ? 0 : scene_fail("explain does not name the downgrade of the intent");
 }
 
 static int downgrade_one(tent_engine_t e, uint8_t *m)
