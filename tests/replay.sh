@@ -10,11 +10,13 @@ trap 'rm -rf "$work"' EXIT
 export TMPDIR=$work
 replay="$B/perf/replay --requests 60 --speed 50 --pool 256M --staging 64M"
 
-whole() { # FILE: every batch of a replay ended well
+whole() { # FILE: every batch of a replay ended well, and every byte read was the right one
 	awk '$1 == "foreground_get" || $1 == "background_prefetch" || $1 ~ /^checkpoint/ {
 		rows++; if ($2 == 0 || $NF != 0) bad = 1 }
 	     $2 == "wrong_blocks" { facts++; if ($3 != 0) bad = 1 }
-	     END { exit !(rows >= 2 && facts == 1 && !bad) }' "$1" || { cat "$1"; exit 1; }
+	     $2 == "read_bytes" { facts++; read = $3 }
+	     $2 == "verified_bytes" { facts++; verified = $3 }
+	     END { exit !(rows >= 2 && facts == 3 && read > 0 && read == verified && !bad) }' "$1" || { cat "$1"; exit 1; }
 }
 
 ran=0
@@ -28,8 +30,31 @@ for options in "--mode daemon" "--mode thread --idle busy" "--mode caller --seed
 done
 
 $replay --json > "$work/json"
-python=$(command -v python3 || true)
-[ -z "$python" ] || "$python" -c 'import json, sys; json.load(open(sys.argv[1]))' "$work/json"
+python3 -c 'import json, sys
+facts = json.load(open(sys.argv[1]))["facts"]
+assert 0 < facts["read_bytes"] == facts["verified_bytes"], facts' "$work/json"
+
+# A picture that was asked for is drawn, or the run fails; without gnuplot it is said.
+picture() { # PATH: of a run that finds its programs there
+	rm -rf "$work/drawn"
+	PATH=$1 $replay --mode thread --out "$work/drawn" > "$work/out"
+}
+if command -v gnuplot > /dev/null; then
+	picture "$PATH"
+	[ "$(head -c 4 "$work/drawn/replay.png" | tail -c 3)" = PNG ] &&
+		[ "$(stat -c %s "$work/drawn/replay.png")" -gt 20000 ] &&
+		[ "$(grep -c '<path' "$work/drawn/replay.svg")" -gt 5 ] ||
+		{ cat "$work/out"; ls -l "$work/drawn"; exit 1; }
+fi
+mkdir "$work/none" "$work/broken"
+picture "$work/none"
+grep -q '^# picture  *not drawn: gnuplot is not installed' "$work/out"
+printf '#!/bin/sh\nexit 1\n' > "$work/broken/gnuplot"
+chmod +x "$work/broken/gnuplot"
+! picture "$work/broken" || { echo "a picture that gnuplot did not draw counts"; exit 1; }
+grep -q '^# picture  *FAILED: gnuplot' "$work/out"
+ran=$((ran + 4))
+rm -r "$work/none" "$work/broken" "$work/drawn"
 
 if $replay --block 5K 2> "$work/error" > /dev/null; then
 	echo "a block size of 5K was taken"

@@ -206,13 +206,15 @@ static void choose_cores(struct options *o)
 	o->engine_core = machine_core(1);
 }
 
+/* Every request completed, and every byte that was read (some were) is the right one. */
 static bool all_well(const struct stats *stats)
 {
 	uint64_t failed = stats->wrong_blocks;
 
 	for (int t = 0; t < TRAFFIC_COUNT; t++)
 		failed += stats->traffic[t].failed;
-	return !failed && !*stats->first_error;
+	return !failed && !*stats->first_error && stats->read_bytes > 0 &&
+	       stats->verified_bytes == stats->read_bytes;
 }
 
 static int replay(struct report *r, const struct trace *trace)
@@ -238,8 +240,8 @@ static int replay(struct report *r, const struct trace *trace)
 	if (!options.engine)	/* that tentd's work is not foreign */
 		machine_watch_end(&watch, r);
 	output_results(r, &options, &stats);
-	output_picture(r, &options, &stats, &floors);
-	return all_well(&stats) ? 0 : 1;
+	rc = output_picture(r, &options, &stats, &floors);
+	return all_well(&stats) && !rc ? 0 : 1;
 }
 
 int main(int argc, char **argv)

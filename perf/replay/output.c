@@ -118,7 +118,8 @@ static void fact_results(struct report *r, struct stats *s)
 		bytes += s->traffic[t].bytes;
 	report_number(r, "elapsed_s", 2, seconds);
 	report_number(r, "moved_MiB", 1, (double)bytes / (1 << 20));
-	report_number(r, "verified_MiB", 1, (double)s->verified_bytes / (1 << 20));
+	report_number(r, "read_bytes", 0, (double)s->read_bytes);
+	report_number(r, "verified_bytes", 0, (double)s->verified_bytes);
 	report_number(r, "wrong_blocks", 0, (double)s->wrong_blocks);
 	report_fact(r, "hit_rate", "%.1f %% of %llu blocks; %llu more were still being written",
 		    100 * (double)s->hits / (double)s->blocks, (unsigned long long)s->blocks,
@@ -142,6 +143,8 @@ static void warn_results(struct report *r, const struct options *o, struct stats
 	if (s->skipped_writes)
 		report_warn(r, "%llu blocks were not stored: every slot of the pool was in use",
 			    (unsigned long long)s->skipped_writes);
+	if (!s->read_bytes)
+		report_warn(r, "no block was read, so nothing was verified");
 	if (*s->first_error)
 		report_warn(r, "%s", s->first_error);
 }
@@ -222,21 +225,22 @@ static int run_gnuplot(const char *script, const char *set)
 
 	if (pid == 0) {
 		execlp("gnuplot", "gnuplot", "-e", set, script, (char *)NULL);
-		_exit(127);
+		_exit(errno == ENOENT ? 127 : 126);
 	}
 	if (pid < 0 || waitpid(pid, &status, 0) != pid)
 		return -1;
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static void draw(struct report *r, const struct options *o, const struct floors *f)
+/* 0: drawn, or there is no gnuplot here. */
+static int draw(struct report *r, const struct options *o, const struct floors *f)
 {
 	char script[512], set[1024];
 	int rc;
 
 	if (!find_script(script, sizeof(script))) {
-		report_fact(r, "picture", "not drawn: perf/replay.gp is not beside the program");
-		return;
+		report_fact(r, "picture", "FAILED: perf/replay.gp is not beside the program");
+		return -1;
 	}
 	snprintf(set, sizeof(set), "folder='%s'; pingpong_us=%.4f; memcpy_us=%.3f; "
 		 "block_kib=%llu; ttft_us=%llu", o->out, f->pingpong_ns / 1e3,
@@ -246,19 +250,20 @@ static void draw(struct report *r, const struct options *o, const struct floors 
 	if (rc == 127)
 		report_fact(r, "picture", "not drawn: gnuplot is not installed");
 	else if (rc)
-		report_fact(r, "picture", "not drawn: gnuplot failed");
+		report_fact(r, "picture", "FAILED: gnuplot ended with status %d", rc);
 	else
 		report_fact(r, "picture", "%s/replay.png and .svg", o->out);
+	return rc == 127 ? 0 : rc;
 }
 
-void output_picture(struct report *r, const struct options *o, struct stats *s,
+int output_picture(struct report *r, const struct options *o, struct stats *s,
 		    const struct floors *f)
 {
 	if (!o->out)
-		return;
+		return 0;
 	for (int t = 0; t < TRAFFIC_COUNT; t++)
 		if (s->traffic[t].latency_ns.nr &&
 		    write_distribution(o->out, names[t], &s->traffic[t].latency_ns))
-			return;
-	draw(r, o, f);
+			return -1;
+	return draw(r, o, f);
 }
