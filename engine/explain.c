@@ -14,8 +14,6 @@
 #include "engine/intent.h"
 #include "engine/query.h"
 
-#define ENTRIES_MAX 16384u	/* a tenth of a second of the control thread */
-
 /* Private copies of what the client asks about. */
 struct question {
 	uint32_t count;
@@ -263,10 +261,10 @@ void client_explain(struct engine *e, struct client *c, struct ctl_message *m)
 				   "segment to be judged by");
 		return;
 	}
-	if (q.count > ENTRIES_MAX) {
+	if (q.count > TENT_EXPLAIN_MAX) {
 		client_refuse_text(e, c, TENT_RULE_BATCH_FULL, q.count,
 				   "count is %u; allowed: up to %u entries a query", q.count,
-				   ENTRIES_MAX);
+				   TENT_EXPLAIN_MAX);
 		return;
 	}
 	rc = question_read(&q, m->fds[0]);

@@ -110,8 +110,10 @@ int tent_client_explain(struct tent_client *client, const void *entries, size_t 
 		rc = client_check_entries(entries, count, entry_stride);
 	if (rc == 0 && !json)
 		rc = client_fail(TENT_RULE_ARG_NULL, 0);
-	if (rc == 0 && count > TENT_INDIRECT_MAX)
-		rc = client_fail(TENT_RULE_INDIRECT_COUNT, (int64_t)count);
+	if (rc == 0 && count > TENT_EXPLAIN_MAX)
+		rc = client_fail_text(TENT_RULE_BATCH_FULL,
+				      "count is %zu; allowed: up to %u entries a query", count,
+				      TENT_EXPLAIN_MAX);
 	if (rc == 0)
 		rc = make_slots(&slots, entries, count, entry_stride);
 	if (rc)

@@ -368,7 +368,7 @@ static void what_is_no_memfd_of_enough_slots_is_not_read(void **state)
 	refuse_explain(&r, event, 1, TENT_ERR_PROTOCOL);
 	refuse_explain(&r, file, 1, TENT_ERR_PROTOCOL);
 	refuse_explain(&r, small, 1, TENT_ERR_PROTOCOL);
-	refuse_explain(&r, small, 16385, TENT_ERR_CAPACITY);
+	refuse_explain(&r, small, TENT_EXPLAIN_MAX + 1, TENT_ERR_CAPACITY);
 	refuse_explain(&r, small, UINT32_MAX, TENT_ERR_CAPACITY);
 	close(pipes[0]);
 	close(pipes[1]);

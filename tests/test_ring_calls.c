@@ -241,6 +241,8 @@ static void explain_sends_what_a_ring_would(void **state)
 	assert_int_equal(tent_client_explain(s->client, r, 2, 44, &json), TENT_ERR_LAYOUT);
 	assert_int_equal(tent_client_explain(s->client, NULL, 2, 88, &json),
 			 TENT_ERR_ARGUMENTS);
+	assert_int_equal(tent_client_explain(s->client, r, TENT_EXPLAIN_MAX + 1, 88, &json),
+			 TENT_ERR_CAPACITY);
 	assert_int_equal(settled_fds(s), before);
 }
 

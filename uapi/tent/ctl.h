@@ -177,8 +177,10 @@ enum tent_query {
 struct tent_ctl_query {
 	struct tent_ctl_head head;
 	uint32_t what;		/* enum tent_query */
-	uint32_t count;		/* EXPLAIN: entries */
+	uint32_t count;		/* EXPLAIN: entries, up to TENT_EXPLAIN_MAX */
 };
+#define TENT_EXPLAIN_MAX 16384u /* a tenth of a second of the engine's control thread */
+
 struct tent_ctl_query_reply {
 	struct tent_ctl_head head;
 	struct tent_ctl_status status;

@@ -394,7 +394,8 @@ int tent_submit_requests_notif(tent_engine_t engine, tent_batch_id_t batch_id,
 /*
  * What the engine would do with these requests, as JSON: requested intent,
  * effective policy, downgrades, plan. Nothing is submitted. *json is malloc'ed;
- * the caller frees it. An invalid entry is explained too, with its error.
+ * the caller frees it. An invalid entry is explained too, with its error. Up to
+ * 16,384 entries a call.
  */
 int tent_explain_requests(tent_engine_t engine, const void *entries,
 			  size_t count, size_t entry_stride,
