@@ -131,8 +131,8 @@ struct tent_completion {
 	uint32_t device_ticks;	/* the transport finished */
 	uint32_t published_ticks;
 	uint16_t rule;		/* enum tent_rule; 0 on success */
-	uint8_t rail;
-	uint8_t attempts;
+	uint8_t rail;		/* which path of the transport; 0: it has one */
+	uint8_t attempts;	/* how often a transport was given it; 0: it never was */
 };
 
 /* First line of the engine memfd; constant for the life of the ring. */

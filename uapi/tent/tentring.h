@@ -74,7 +74,8 @@ int tent_client_alloc(struct tent_client *client, size_t length,
 int tent_client_free(struct tent_client *client, void *addr);
 
 /* Registers [addr, addr + length). Memory of tent_client_alloc() is shared;
- * any other is private and copied by the engine. location NULL: "*". */
+ * any other is private and copied by the engine. location NULL: "*". internal:
+ * non-zero hides it from tent_client_segment_info(). */
 int tent_client_register(struct tent_client *client, void *addr, size_t length,
 			 int permission, const char *location, int internal);
 /* Shares the range of a sealed memfd that the program mapped at addr. */
@@ -93,13 +94,16 @@ int tent_client_segment_info(struct tent_client *client, tent_segment_id_t id,
 
 /* JSON text of an enum tent_query (not EXPLAIN), malloc'ed. */
 int tent_client_query(struct tent_client *client, uint32_t what, char **json);
-/* What the engine would do with these entries; as tent_explain_requests(). */
+/* What the engine would do with up to TENT_EXPLAIN_MAX entries; as
+ * tent_explain_requests(). */
 int tent_client_explain(struct tent_client *client, const void *entries,
 			size_t count, size_t entry_stride, char **json);
 
 /* ---- ring: producer ---------------------------------------------------- */
 
-/* slot_count, completion_count: powers of two, 0 for the default. */
+/* A ring of the client: freed by tent_ring_close() or with the client.
+ * slot_count, completion_count: powers of two; 0: the engine's default, and as
+ * many completions as slots. */
 int tent_ring_open(struct tent_client *client, uint32_t slot_count,
 		   uint32_t completion_count, struct tent_ring **ring);
 /* Waits for the ring's last request, then unmaps. NULL is ignored. */
