@@ -3,6 +3,18 @@
 # tent. `make demo` shows it, `make check` proves it; both install what they need
 # first (DEPS=no: do not). Everything that is built lies under $(B).
 #
+#   all tests       libraries, tools and perf programs; test programs
+#   demo            replays a real trace through tentd, draws what happened
+#   check soak      every test; the same, with far more kills in test_death
+#   check-hca       programs nobody here wrote, on the software ConnectX
+#   asan tsan       every test program under a sanitizer
+#   fuzz            each fuzzer for a minute, or TENT_FUZZ_SECONDS
+#   layers headers  who may include whom; every header compiles alone
+#   size cost       lengths of functions and files; instructions and lines a request
+#   perf            round trips of a ring, requests a second
+#   install clean   into DESTDIR/PREFIX; removes $(B)
+#   deps deps-demo  packages that check and demo need
+#
 #   V=1             full command lines        CC=clang        another compiler
 #   SAN=asan|tsan   sanitized, in its own B   DEPS=no         install no packages
 #   DESTDIR, PREFIX where install puts it     CROSS=aarch64-linux-gnu-
