@@ -53,6 +53,17 @@ json_t *word_json(enum word_kind kind, int64_t value)
 	return json_string(number);
 }
 
+bool word_find(enum word_kind kind, const char *text, int32_t *value)
+{
+	for (size_t i = 0; i < words[kind].nr; i++) {
+		if (strcmp(words[kind].list[i], text) == 0) {
+			*value = (int32_t)i;
+			return true;
+		}
+	}
+	return false;
+}
+
 json_t *hex_json(uint64_t value)
 {
 	char text[24];

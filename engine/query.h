@@ -11,6 +11,8 @@
  * there is none. */
 enum word_kind { WORD_OPCODE, WORD_INTENT, WORD_PRIORITY, WORD_TRANSPORT, WORD_PERMISSION };
 json_t *word_json(enum word_kind kind, int64_t value);
+/* The value that a name stands for. False: none. */
+bool word_find(enum word_kind kind, const char *text, int32_t *value);
 
 /* 64-bit identities exceed what JSON readers keep exact: "0x...". */
 json_t *hex_json(uint64_t value);

@@ -10,29 +10,19 @@
 
 #include <tent/tentring.h>
 
+#include "engine/query.h"
 #include "ring/clock.h"
 #include "tools/tentctl.h"
 
 #define LENGTH_MAX (1ull << 30)	/* of the buffer that tentd allocates for us */
-
-static const char *const opcodes[] = { "read", "write", NULL };
-static const char *const intents[] = {
-	"unspec", "foreground_get", "background_prefetch", "migration", "checkpoint",
-	"weight_loading", "staging_internal", NULL
-};
-static const char *const priorities[] = { "unspec", "high", "medium", "low", NULL };
-static const char *const transports[] = {
-	"unspec", "rdma", "mnnvl", "shm", "nvlink", "gds", "io_uring", "tcp", "ascend",
-	"sunrise_link", "tpu", "ub", "mpcomm", NULL
-};
 
 struct question {
 	struct tent_request_v1 request;
 	uint64_t budget_us;	/* 0: no deadline */
 };
 
-/* A number as it is (to ask about invalid ones), or the position of a name. */
-static bool parse_name(const char *text, const char *const *names, int32_t *value)
+/* A number as it is (to ask about invalid ones), or what a name stands for. */
+static bool parse_word(const char *text, enum word_kind kind, int32_t *value)
 {
 	char *end;
 	long number = strtol(text, &end, 10);
@@ -41,13 +31,7 @@ static bool parse_name(const char *text, const char *const *names, int32_t *valu
 		*value = (int32_t)number;
 		return true;
 	}
-	for (int32_t i = 0; names[i]; i++) {
-		if (strcmp(names[i], text) == 0) {
-			*value = i;
-			return true;
-		}
-	}
-	return false;
+	return word_find(kind, text, value);
 }
 
 static bool parse_count(const char *text, uint64_t max, uint64_t *value)
@@ -67,13 +51,13 @@ static bool take(struct question *q, int option)
 
 	switch (option) {
 	case 'o':
-		return parse_name(optarg, opcodes, &r->opcode);
+		return parse_word(optarg, WORD_OPCODE, &r->opcode);
 	case 'i':
-		return parse_name(optarg, intents, &r->intent_type);
+		return parse_word(optarg, WORD_INTENT, &r->intent_type);
 	case 'p':
-		return parse_name(optarg, priorities, &r->requested_priority);
+		return parse_word(optarg, WORD_PRIORITY, &r->requested_priority);
 	case 't':
-		return parse_name(optarg, transports, &r->transport_hint);
+		return parse_word(optarg, WORD_TRANSPORT, &r->transport_hint);
 	case 'l': {
 		uint64_t length = 0;
 		bool ok = parse_count(optarg, LENGTH_MAX, &length);
