@@ -9,7 +9,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
+#include <stdbool.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -209,73 +211,143 @@ static void every_wrong_ring_word_ends_that_ring_only(void **state)
 
 /* ---- words that change ----------------------------------------------------- */
 
+#define FLIP_BATCH 4u
+
+/* at is a byte of a slot, or of its cell from 128 on. Only slots of the batch that lies
+ * open are flipped, and never while they are filled: what stays must be what was. */
 struct flipper {
 	struct foe *foe;
-	uint32_t at;		/* byte of the slot, or of its cell from 128 on */
-	uint32_t stop;
+	uint32_t at;
+	pthread_mutex_t lock;
+	bool open, stop;
 };
 
-/* Races with the publisher, as it is meant to. */
-__attribute__((no_sanitize("thread")))
+static uint8_t *cell_at(const struct raw_ring *ring, uint32_t position)
+{
+	return ring->client + ring->h.cells_offset + position % FOE_SLOTS * TENT_CELL_SIZE;
+}
+
+static volatile uint8_t *flip_byte(const struct flipper *p, uint32_t position)
+{
+	const struct raw_ring *ring = &p->foe->ring;
+
+	if (p->at >= 128)
+		return cell_at(ring, position) + p->at - 128;
+	return ring->client + ring->h.slots_offset + position % FOE_SLOTS * 128 + p->at;
+}
+
 static void *flip_main(void *arg)
 {
 	struct flipper *p = arg;
-	struct raw_ring *ring = &p->foe->ring;
 	uint64_t random = 1;
+	bool stop = false;
 
-	while (!load_acquire(&p->stop)) {
-		uint32_t at = load_relaxed(&p->at), i = raw_random(&random) % FOE_SLOTS;
-		uint8_t *slot = ring->client + ring->h.slots_offset + i * 128;
-		uint8_t *cell = ring->client + ring->h.cells_offset + i * TENT_CELL_SIZE;
-		volatile uint8_t *byte = at < 128 ? slot + at : cell + at - 128;
-		uint8_t old = *byte;
+	while (!stop) {
+		pthread_mutex_lock(&p->lock);
+		stop = p->stop;
+		if (p->open) {
+			volatile uint8_t *byte = flip_byte(p, raw_random(&random) % FLIP_BATCH);
+			uint8_t old = *byte;
 
-		*byte = (uint8_t)raw_random(&random);
-		spin_pause();
-		*byte = old;
+			*byte = (uint8_t)raw_random(&random);
+			spin_pause();
+			*byte = old;
+		}
+		pthread_mutex_unlock(&p->lock);
 	}
 	return NULL;
 }
 
-/* Publishes batches of four until all credits are back or the ring ends. */
-static void publish_flipped(struct foe *f)
+static void flip_let(struct flipper *p, bool open)
 {
-	struct tent_completion c;
-	uint32_t credits = 0;
-
-	for (uint32_t i = 0; i < 4; i++) {
-		foe_request(f, i, 4096);
-		f->ring.client[f->ring.h.cells_offset] = 'x';
-	}
-	raw_publish(&f->ring, 4);
-	while (credits < 4 && raw_wait(&f->ring, &c))
-		credits += c.credits;
+	pthread_mutex_lock(&p->lock);
+	p->open = open;
+	pthread_mutex_unlock(&p->lock);
+	if (open)
+		sched_yield();	/* on one core flips are seen only so */
 }
 
-/* The flipper must not write into a ring that is being replaced. */
-static void flip_with(struct foe *f, struct flipper *p, uint32_t at)
+/* Fills the batch at position 0 of a new ring; with names, as long as they may be, of
+ * which the engine knows none. */
+static void fill_batch(struct foe *f, bool named)
 {
+	for (uint32_t i = 0; i < FLIP_BATCH; i++) {
+		struct tent_slot *s = foe_request(f, i, 4096);
+
+		if (!named)
+			continue;
+		s->request.policy_name = (const char *)(uintptr_t)TENT_POLICY_NAME_MAX;
+		memset(cell_at(&f->ring, i), 'x', TENT_POLICY_NAME_MAX);
+	}
+}
+
+/* Whether the completion is what an engine that saw no flip would say. */
+static bool is_as_filled(const struct tent_completion *c, bool named)
+{
+	if (named)
+		return c->rule == TENT_RULE_POLICY_UNKNOWN && c->index == 0 &&
+		       c->user_data == 0 && c->credits == FLIP_BATCH;
+	return c->status == TENT_STATUS_COMPLETED && c->bytes == 4096 &&
+	       c->user_data == c->index && c->flags == 0;
+}
+
+/* Publishes a batch under flips until all credits are back or the ring ends. Whether
+ * its outcome was another than that of the batch as it was filled. */
+static bool publish_flipped(struct foe *f, struct flipper *p, bool named)
+{
+	bool is_word = p->at < 8;	/* raw_publish() itself stores it */
+	uint32_t credits = 0;
+	struct tent_completion c;
+	bool changed = false;
+
+	fill_batch(f, named);
+	if (!is_word)
+		flip_let(p, true);
+	raw_publish(&f->ring, FLIP_BATCH);
+	if (is_word)
+		flip_let(p, true);
+	while (credits < FLIP_BATCH && raw_wait(&f->ring, &c)) {
+		changed |= !is_as_filled(&c, named);
+		credits += c.credits;
+	}
+	flip_let(p, false);
+	return changed || raw_end_rule(&f->ring);
+}
+
+/* How many of the batches that were published while byte at was flipped show it. */
+static uint32_t flip_with(struct foe *f, uint32_t at)
+{
+	struct flipper p = { .foe = f, .at = at, .lock = PTHREAD_MUTEX_INITIALIZER };
+	uint32_t changed = 0;
 	pthread_t thread;
 
-	*p = (struct flipper){ .foe = f, .at = at };
-	need(pthread_create(&thread, NULL, flip_main, p) == 0);
-	for (int i = 0; i < 8 && !raw_end_rule(&f->ring); i++)
-		publish_flipped(f);
-	store_release(&p->stop, 1u);
+	need(pthread_create(&thread, NULL, flip_main, &p) == 0);
+	for (int i = 0; i < 8; i++) {
+		changed += publish_flipped(f, &p, at >= 128 || i % 2);
+		foe_reopen(f);
+	}
+	pthread_mutex_lock(&p.lock);
+	p.stop = true;
+	pthread_mutex_unlock(&p.lock);
 	pthread_join(thread, NULL);
+	return changed;
 }
 
 static int attack_flips(struct arena *a, void *arg)
 {
+	uint32_t in_slots = 0, in_cells = 0;
 	struct foe f;
-	struct flipper p;
 
 	(void)arg;
 	foe_open(&f, a);
-	for (uint32_t at = 0; at < 128 + TENT_CELL_SIZE; at++) {
-		flip_with(&f, &p, at);
-		foe_reopen(&f);
-	}
+	for (uint32_t at = 0; at < 128; at++)
+		in_slots += flip_with(&f, at);
+	for (uint32_t at = 128; at < 128 + TENT_CELL_SIZE; at++)
+		in_cells += flip_with(&f, at);
+	printf("flips changed the outcome of %u of 1024 batches in their slots, of %u of 512 "
+	       "in their cells\n", in_slots, in_cells);
+	fflush(stdout);
+	need(in_slots > 0 && in_cells > 0);
 	return 0;
 }
 
