@@ -12,6 +12,7 @@ started=$SECONDS
 replay=$B/perf/replay
 show=$B/perf/show
 failed=()
+not_shown=()
 
 rm -rf "$out"
 mkdir -p "$out"
@@ -38,7 +39,15 @@ run() {
 	return $rc
 }
 
-must() { run "$@" || failed+=("$*"); }
+must() { # 77: it could not be shown here
+	local rc=0
+	run "$@" || rc=$?
+	case $rc in
+	0) ;;
+	77) not_shown+=("$*") ;;
+	*) failed+=("$*") ;;
+	esac
+}
 
 available_mib=$(awk '/^MemAvailable:/ { print int($2 / 1024) }' /proc/meminfo)
 pool_mib=4096
@@ -130,6 +139,9 @@ section_refusal
 section_cost
 
 heading "Done in $((SECONDS - started)) s. Results: $out"
+for what in "${not_shown[@]+"${not_shown[@]}"}"; do
+	echo "NOT SHOWN: $what"
+done
 for what in "${failed[@]+"${failed[@]}"}"; do
 	echo "FAILED: $what"
 done

@@ -18,6 +18,7 @@
 #include "perf/common/content.h"
 #include "perf/common/count_syscalls.h"
 #include "perf/common/daemon.h"
+#include "perf/common/machine.h"
 #include "perf/common/scene.h"
 
 /* ---- a refused batch --------------------------------------------------- */
@@ -212,6 +213,8 @@ static int show_downgraded(void)
 #define COUNT_BATCHES 2000u
 #define COUNT_BATCH 32u
 #define COUNT_ATTEMPTS 5
+#define COUNT_WAITS_MAX (COUNT_BATCHES * COUNT_BATCH / 1000)
+#define SHOW_NOT_COUNTED 77	/* exit status */
 
 static int rounds(tent_engine_t e, tent_request_v1_t *entries, uint32_t nr)
 {
@@ -249,44 +252,88 @@ static int counted_run(void *arg)
 	return rc ? 1 : 0;
 }
 
-/*
- * A client that gets no answer for long sleeps in a futex, or looks whether its
- * engine still lives. On a busy machine that happens, and says nothing about the
- * path: the best of some attempts counts.
- */
-static int print_count(const char *what, const char *engine)
+/* The attempt with the fewest system calls. */
+static int count_best(const char *engine, struct syscall_count *best)
 {
 	struct syscall_count c;
-	int rc, attempt = 0;
+	int rc = count_syscalls(counted_run, (void *)(uintptr_t)engine, best);
 
-	do {
+	for (int i = 1; !rc && best->all && i < COUNT_ATTEMPTS; i++) {
 		rc = count_syscalls(counted_run, (void *)(uintptr_t)engine, &c);
-	} while (!rc && c.all && c.all == c.waits && ++attempt < COUNT_ATTEMPTS);
-	if (rc) {
-		printf("  %-41s not counted: %s\n", what, strerror(-rc));
-		return rc == -EPERM ? 0 : -1;
+		if (!rc && c.all < best->all)
+			*best = c;
 	}
-	printf("  %-41s %d in %u requests", what, c.all, COUNT_BATCHES * COUNT_BATCH);
-	if (c.all > c.waits)
-		printf(" (number %ld)", c.first);
-	else if (c.all)
-		printf(" (all of them waits: others keep the engine off its core)");
-	putchar('\n');
-	return c.all > c.waits ? -1 : 0;
+	return rc;
 }
 
+/*
+ * A client that gets no answer for long sleeps in a futex, or looks whether its
+ * engine still lives. That says nothing about the path where others keep the engine
+ * off its core: there a few waits are let pass, and said; never where both cores
+ * were free. Any other system call fails.
+ */
+static int judge_count(const struct syscall_count *c, bool cores_free)
+{
+	if (!c->all) {
+		putchar('\n');
+		return 0;
+	}
+	if (c->all > c->waits) {
+		printf(", number %ld among them: FAIL\n", c->first);
+		return -1;
+	}
+	if (!cores_free && (uint32_t)c->waits <= COUNT_WAITS_MAX) {
+		printf(", all of them waits: two cores were not free, %u may pass\n",
+		       COUNT_WAITS_MAX);
+		return 0;
+	}
+	printf(", all of them waits; allowed with two cores %s: %u: FAIL\n",
+	       cores_free ? "free" : "not free", cores_free ? 0 : COUNT_WAITS_MAX);
+	return -1;
+}
+
+struct count {
+	const char *what;
+	int rc;
+	struct syscall_count best;
+};
+
+/* 0; -1: more than is allowed; SHOW_NOT_COUNTED: nobody may trace here. */
+static int print_count(const struct count *c, bool cores_free)
+{
+	if (c->rc) {
+		printf("  %-41s NOT COUNTED: %s\n", c->what, strerror(-c->rc));
+		return c->rc == -EPERM ? SHOW_NOT_COUNTED : -1;
+	}
+	printf("  %-41s %d in %u requests", c->what, c->best.all, COUNT_BATCHES * COUNT_BATCH);
+	return judge_count(&c->best, cores_free);
+}
+
+static bool two_cores_free(void)
+{
+	return machine_idle_cores() > 1.8;
+}
+
+/* The cores must be free before and after to be taken for free in between. */
 static int show_syscalls(void)
 {
+	struct count client = { .what = "system calls, client of a busy tentd" };
+	struct count caller = { .what = "system calls, client and engine, caller" };
+	bool cores_free = two_cores_free();
 	struct daemon d;
-	int rc;
+	int client_rc, caller_rc;
 
 	if (daemon_start(&d, "\"engine\": { \"idle\": \"busy\" }"))
 		return -1;
-	rc = print_count("system calls, client of a busy tentd", d.url);
-	rc |= daemon_stop(&d);
+	client.rc = count_best(d.url, &client.best);
+	if (daemon_stop(&d))
+		return -1;
 	setenv("MC_TENT_CONF", "{ \"engine\": { \"idle\": \"busy\" } }", 1);
-	rc |= print_count("system calls, client and engine, caller", "caller");
-	return rc;
+	caller.rc = count_best("caller", &caller.best);
+	cores_free = cores_free && two_cores_free();
+	client_rc = print_count(&client, cores_free);
+	caller_rc = print_count(&caller, cores_free);
+	return client_rc < 0 || caller_rc < 0 ? -1 : client_rc ? client_rc : caller_rc;
 }
 
 /* show_killed() is in perf/common/scene_killed.c. */
@@ -303,8 +350,11 @@ static const struct scene {
 int main(int argc, char **argv)
 {
 	for (size_t i = 0; argc == 2 && i < sizeof(scenes) / sizeof(*scenes); i++)
-		if (!strcmp(argv[1], scenes[i].name))
-			return scenes[i].run() ? 1 : 0;
+		if (!strcmp(argv[1], scenes[i].name)) {
+			int rc = scenes[i].run();
+
+			return rc < 0 ? 1 : rc;
+		}
 	fprintf(stderr, "usage: show SCENE, each with a tentd of its own:\n");
 	for (size_t i = 0; i < sizeof(scenes) / sizeof(*scenes); i++)
 		fprintf(stderr, "  %-12s %s\n", scenes[i].name, scenes[i].what);

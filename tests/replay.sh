@@ -66,5 +66,11 @@ for scene in refused downgraded syscalls killed; do
 	"$B/perf/show" $scene > "$work/out" || { cat "$work/out"; exit 1; }
 	ran=$((ran + 1))
 done
+# Where nobody may trace, nothing was counted: said, and no success.
+rc=0
+strace -f -o "$work/out.trace" -e trace=ptrace -e inject=ptrace:error=EPERM \
+	"$B/perf/show" syscalls > "$work/out" || rc=$?
+[ $rc = 77 ] && grep -q 'NOT COUNTED: Operation not permitted' "$work/out" ||
+	{ cat "$work/out"; echo "show syscalls: exit status $rc, not 77"; exit 1; }
 [ -z "$(ls "$work" | grep -v -e out -e json -e error)" ] || { ls "$work"; exit 1; }
 echo "replay: $ran runs, every byte verified, nothing left behind"
