@@ -133,17 +133,72 @@ static void no_thread_of_the_engine_takes_the_programs_signals(void **state)
 	engine_fix_stop(&f);
 }
 
-static void a_core_that_is_not_ours_leaves_the_poller_unpinned(void **state)
+/* The CPUs that the one thread of that name may run on. */
+static cpu_set_t affinity_of(const char *name)
+{
+	DIR *d = opendir("/proc/self/task");
+	struct dirent *entry;
+	cpu_set_t set;
+	int found = 0;
+
+	CPU_ZERO(&set);
+	while ((entry = readdir(d))) {
+		char path[300], comm[32] = "";
+		FILE *f;
+
+		snprintf(path, sizeof(path), "/proc/self/task/%s/comm", entry->d_name);
+		f = fopen(path, "re");
+		if (!f)
+			continue;
+		assert_true(fscanf(f, "%31s", comm) == 1);
+		fclose(f);
+		if (strcmp(comm, name))
+			continue;
+		found++;
+		assert_int_equal(sched_getaffinity(atoi(entry->d_name), sizeof(set), &set), 0);
+	}
+	closedir(d);
+	assert_int_equal(found, 1);
+	return set;
+}
+
+static cpu_set_t affinity_of_poller_at(int core)
 {
 	struct engine_config config;
 	struct engine *e;
 	char error[256];
+	cpu_set_t set;
+
+	engine_config_default(&config);
+	config.cores[0] = core;
+	assert_int_equal(engine_create(&e, &config, io_backends, error, sizeof(error)), 0);
+	set = affinity_of("tent-poller");
+	engine_destroy(e);
+	return set;
+}
+
+static void a_core_that_is_not_ours_leaves_the_poller_unpinned(void **state)
+{
+	cpu_set_t ours, pollers;
 
 	(void)state;
-	engine_config_default(&config);
-	config.cores[0] = 1023;
-	assert_int_equal(engine_create(&e, &config, io_backends, error, sizeof(error)), 0);
-	engine_destroy(e);
+	assert_int_equal(sched_getaffinity(0, sizeof(ours), &ours), 0);
+	pollers = affinity_of_poller_at(1023);
+	assert_true(CPU_EQUAL(&pollers, &ours));
+}
+
+static void a_core_that_is_ours_is_the_pollers_only_one(void **state)
+{
+	cpu_set_t ours, pollers;
+	int core = 0;
+
+	(void)state;
+	assert_int_equal(sched_getaffinity(0, sizeof(ours), &ours), 0);
+	while (!CPU_ISSET(core, &ours))
+		core++;
+	pollers = affinity_of_poller_at(core);
+	assert_int_equal(CPU_COUNT(&pollers), 1);
+	assert_true(CPU_ISSET(core, &pollers));
 }
 
 /* ---- listening --------------------------------------------------------- */
@@ -480,6 +535,7 @@ int main(void)
 		cmocka_unit_test(two_engines_have_different_epochs),
 		cmocka_unit_test(no_thread_of_the_engine_takes_the_programs_signals),
 		cmocka_unit_test(a_core_that_is_not_ours_leaves_the_poller_unpinned),
+		cmocka_unit_test(a_core_that_is_ours_is_the_pollers_only_one),
 		cmocka_unit_test(a_live_socket_is_not_taken_over),
 		cmocka_unit_test(a_stale_socket_is_replaced_and_open_to_all),
 		cmocka_unit_test(other_files_are_not_replaced),
