@@ -22,15 +22,15 @@
 #define PATH_TEXT 160		/* longer than any key we know */
 #define PREFIX_TEXT 256		/* of a file name, in messages */
 #define VALUE_TEXT 96		/* of a refused value, in messages */
+#define WARNINGS_FULL SIZE_MAX	/* the mark is there: no more after it */
 
 /* One call that applies something. */
 struct application {
 	struct engine_config next;	/* takes the changes */
 	uint8_t source;			/* enum config_source */
 	uint64_t seen;			/* bit per key: one text sets a key once */
-	char error[768];
-	char *warnings;			/* the caller's, may be NULL */
-	size_t warnings_size, warnings_used;
+	struct config_report *report;
+	size_t warned;			/* bytes of its warnings in use */
 };
 _Static_assert(CONFIG_KEYS_MAX <= 64, "seen holds every key");
 
@@ -49,9 +49,9 @@ static int fail(struct application *a, const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(a->error, sizeof(a->error), format, args);
+	vsnprintf(a->report->error, sizeof(a->report->error), format, args);
 	va_end(args);
-	scrub(a->error);
+	scrub(a->report->error);
 	return TENT_ERR_CONFIG;
 }
 
@@ -60,18 +60,17 @@ static void warn(struct application *a, const char *name, const char *sentence)
 {
 	static const char mark[] = "...\n";
 	size_t need = strlen(name) + strlen(sentence) + sizeof(" is not used: \n") - 1;
-	char *at = a->warnings + a->warnings_used;
+	char *at = a->report->warnings + a->warned;
 
-	if (!a->warnings || a->warnings_size < sizeof(mark) ||
-	    a->warnings_used >= a->warnings_size)
+	if (a->warned == WARNINGS_FULL)
 		return;
-	if (a->warnings_used + need + sizeof(mark) > a->warnings_size) {
+	if (a->warned + need + sizeof(mark) > sizeof(a->report->warnings)) {
 		memcpy(at, mark, sizeof(mark));
-		a->warnings_used = a->warnings_size;	/* no more after the mark */
+		a->warned = WARNINGS_FULL;
 		return;
 	}
 	sprintf(at, "%s is not used: %s\n", name, sentence);
-	a->warnings_used += need;
+	a->warned += need;
 }
 
 /* A value as it was written, shortened: quoted when it is text. */
@@ -269,9 +268,9 @@ static int visit_text(struct application *a, const char *json, size_t length)
 
 static int prefix_error(struct application *a, const char *prefix)
 {
-	char error[sizeof(a->error)];
+	char error[sizeof(a->report->error)];
 
-	memcpy(error, a->error, sizeof(error));
+	memcpy(error, a->report->error, sizeof(error));
 	return fail(a, "%.*s: %s", PREFIX_TEXT, prefix, error);
 }
 
@@ -314,21 +313,14 @@ static int visit_file(struct application *a, const char *path)
 }
 
 static void begin(struct application *a, const struct engine_config *c, uint8_t source,
-		  char *warnings, size_t warnings_size)
+		  struct config_report *report)
 {
-	*a = (struct application) {
-		.next = *c, .source = source,
-		.warnings = warnings, .warnings_size = warnings_size,
-	};
-	if (warnings && warnings_size)
-		warnings[0] = '\0';
+	*a = (struct application) { .next = *c, .source = source, .report = report };
+	report->error[0] = report->warnings[0] = '\0';
 }
 
-static int finish(struct application *a, struct engine_config *c, int rc, char *error,
-		  size_t error_size)
+static int finish(const struct application *a, struct engine_config *c, int rc)
 {
-	if (error && error_size)
-		snprintf(error, error_size, "%s", a->error);
 	if (!rc)
 		*c = a->next;
 	return rc;
@@ -343,22 +335,22 @@ void engine_config_default(struct engine_config *c)
 		config_store_text(k, c, k->initial); /* tests read each one back */
 }
 
-int engine_config_apply_json(struct engine_config *c, const char *json, char *error,
-			     size_t error_size, char *warnings, size_t warnings_size)
+int engine_config_apply_json(struct engine_config *c, const char *json,
+			     struct config_report *report)
 {
 	struct application a;
 
-	begin(&a, c, CONFIG_FROM_JSON, warnings, warnings_size);
-	return finish(&a, c, visit_text(&a, json, strlen(json)), error, error_size);
+	begin(&a, c, CONFIG_FROM_JSON, report);
+	return finish(&a, c, visit_text(&a, json, strlen(json)));
 }
 
-int engine_config_apply_file(struct engine_config *c, const char *path, char *error,
-			     size_t error_size, char *warnings, size_t warnings_size)
+int engine_config_apply_file(struct engine_config *c, const char *path,
+			     struct config_report *report)
 {
 	struct application a;
 
-	begin(&a, c, CONFIG_FROM_JSON, warnings, warnings_size);
-	return finish(&a, c, visit_file(&a, path), error, error_size);
+	begin(&a, c, CONFIG_FROM_JSON, report);
+	return finish(&a, c, visit_file(&a, path));
 }
 
 static int visit_key(struct application *a, const char *key, const char *value)
@@ -378,13 +370,12 @@ static int visit_key(struct application *a, const char *key, const char *value)
 }
 
 int engine_config_apply_key(struct engine_config *c, const char *key, const char *value,
-			    char *error, size_t error_size, char *warnings,
-			    size_t warnings_size)
+			    struct config_report *report)
 {
 	struct application a;
 
-	begin(&a, c, CONFIG_FROM_KEY, warnings, warnings_size);
-	return finish(&a, c, visit_key(&a, key, value), error, error_size);
+	begin(&a, c, CONFIG_FROM_KEY, report);
+	return finish(&a, c, visit_key(&a, key, value));
 }
 
 /* Keys that identify the program: set one by one, they outlive MC_TENT_CONF. */
@@ -422,21 +413,19 @@ static int visit_variable(struct application *a, const char *conf)
 	return check_whole(a);
 }
 
-int engine_config_apply_environment(struct engine_config *c, char *error,
-				    size_t error_size, char *warnings,
-				    size_t warnings_size)
+int engine_config_apply_environment(struct engine_config *c, struct config_report *report)
 {
 	const char *conf = getenv("MC_TENT_CONF");
 	const struct config_foreign *v;
 	struct application a;
 	int rc = 0;
 
-	begin(&a, c, CONFIG_FROM_ENVIRONMENT, warnings, warnings_size);
+	begin(&a, c, CONFIG_FROM_ENVIRONMENT, report);
 	if (conf && *conf)
 		rc = visit_variable(&a, conf);
 	for (unsigned int i = 0; !rc && (v = config_variable_at(i)); i++) {
 		if (getenv(v->path))
 			warn(&a, v->path, v->instead);
 	}
-	return finish(&a, c, rc, error, error_size);
+	return finish(&a, c, rc);
 }

@@ -57,38 +57,34 @@ struct engine_config {
 
 void engine_config_default(struct engine_config *c);
 
-/*
- * All functions that apply something: error and warnings are overwritten, with ""
- * when there is nothing to say; either may be NULL. Warnings are one line each;
- * what does not fit is replaced by a last line "...".
- */
+/* What applying something has to say; overwritten by each call. */
+struct config_report {
+	char error[1024];	/* one sentence, or "" */
+	char warnings[16384];	/* one line each; what does not fit is a last line "..." */
+};
 
 /* Applies JSON text. 0, or TENT_ERR_CONFIG with one sentence that names the key
  * (its JSON path), the value and what is allowed; *c is then unchanged. Keys of
  * the existing engine that we do not implement are known by name: each adds one
- * line to warnings (may be NULL). */
+ * line to the warnings. */
 int engine_config_apply_json(struct engine_config *c, const char *json,
-			     char *error, size_t error_size,
-			     char *warnings, size_t warnings_size);
+			     struct config_report *report);
 
 /* Applies one key ("transports/shm/enable") given as text, as tent_set_config:
  * the key's type decides how the text is read, so "12345" can name a segment and
  * "1" can switch something on. Lists are comma-separated. */
 int engine_config_apply_key(struct engine_config *c, const char *key,
-			    const char *value, char *error, size_t error_size,
-			    char *warnings, size_t warnings_size);
+			    const char *value, struct config_report *report);
 
 /* Applies a JSON file; errors name the file. */
 int engine_config_apply_file(struct engine_config *c, const char *path,
-			     char *error, size_t error_size,
-			     char *warnings, size_t warnings_size);
+			     struct config_report *report);
 
 /* Applies MC_TENT_CONF (the path of an existing file, else inline JSON) and names
  * the MC_* variables that are set. As in the existing engine MC_TENT_CONF replaces
  * everything; only keys set by engine_config_apply_key() that identify the program
  * survive it: engine, local_segment_name, rpc_server_hostname, rpc_server_port. */
 int engine_config_apply_environment(struct engine_config *c,
-				    char *error, size_t error_size,
-				    char *warnings, size_t warnings_size);
+				    struct config_report *report);
 
 #endif /* TENT_ENGINE_CONFIG_H */

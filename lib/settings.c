@@ -10,8 +10,6 @@
 
 #include "lib/lib.h"
 
-#define TEXT_SIZE 8192		/* bytes of warnings one source may add */
-
 struct setting {
 	struct setting *next;
 	char *value;		/* points behind key */
@@ -126,47 +124,24 @@ void lib_warn(const char *warnings)
 	lib_pool_unlock();
 }
 
-/* What one apply function said. */
-struct answer {
-	char error[512];
-	char warnings[TEXT_SIZE];
-};
-
-static int judge(struct answer *a, int error)
+static int judge(const struct config_report *r, int error)
 {
-	lib_warn(a->warnings);
+	lib_warn(r->warnings);
 	if (!error)
 		return 0;
-	return lib_fail_text(error, TENT_RULE_CONFIG, "config", "%s", a->error);
+	return lib_fail_text(error, TENT_RULE_CONFIG, "config", "%s", r->error);
 }
 
-static int apply_file(struct engine_config *c, const char *path)
+static int apply_key(struct engine_config *c, struct config_report *r, const char *key,
+		     const char *value)
 {
-	struct answer a = { "", "" };
-
-	return judge(&a, engine_config_apply_file(c, path, a.error, sizeof(a.error), a.warnings,
-						  sizeof(a.warnings)));
-}
-
-static int apply_environment(struct engine_config *c)
-{
-	struct answer a = { "", "" };
-
-	return judge(&a, engine_config_apply_environment(c, a.error, sizeof(a.error), a.warnings,
-							 sizeof(a.warnings)));
-}
-
-static int apply_key(struct engine_config *c, const char *key, const char *value)
-{
-	struct answer a = { "", "" };
-
-	return judge(&a, engine_config_apply_key(c, key, value, a.error, sizeof(a.error),
-						 a.warnings, sizeof(a.warnings)));
+	return judge(r, engine_config_apply_key(c, key, value, r));
 }
 
 int lib_settings_resolve(struct engine_config *c)
 {
 	const char *engine = getenv("TENT_ENGINE");
+	struct config_report r;
 	int rc = 0;
 
 	memset(c, 0, sizeof(*c));
@@ -175,12 +150,12 @@ int lib_settings_resolve(struct engine_config *c)
 		return lib_fail_text(TENT_ERR_CONFIG, TENT_RULE_CONFIG, "config",
 				     "a setting was lost: out of memory");
 	if (config_file)
-		rc = apply_file(c, config_file);
+		rc = judge(&r, engine_config_apply_file(c, config_file, &r));
 	for (const struct setting *s = settings; s && !rc; s = s->next)
-		rc = apply_key(c, s->key, s->value);
+		rc = apply_key(c, &r, s->key, s->value);
 	if (!rc)
-		rc = apply_environment(c);
+		rc = judge(&r, engine_config_apply_environment(c, &r));
 	if (!rc && engine && *engine)
-		rc = apply_key(c, "engine", engine);
+		rc = apply_key(c, &r, "engine", engine);
 	return rc;
 }

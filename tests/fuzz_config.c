@@ -12,8 +12,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	char *text = calloc(1, size + 1), error[256] = "", warnings[1024] = "";
+	char *text = calloc(1, size + 1);
 	struct engine_config before, after;
+	struct config_report report;
 	int rc;
 
 	if (!text)
@@ -22,9 +23,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memset(&before, 0, sizeof(before));
 	engine_config_default(&before);
 	memcpy(&after, &before, sizeof(after));
-	rc = engine_config_apply_json(&after, text, error, sizeof(error), warnings,
-				      sizeof(warnings));
-	if (rc && (!error[0] || memcmp(&before, &after, sizeof(before))))
+	rc = engine_config_apply_json(&after, text, &report);
+	if (rc && (!report.error[0] || memcmp(&before, &after, sizeof(before))))
 		abort();
 	free(text);
 	return 0;

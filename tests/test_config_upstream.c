@@ -18,18 +18,16 @@
 #include "engine/config_table.h"
 #include "tests/common/config_json.h"
 
-static char error[1024], warnings[65536];
+static struct config_report said;
 
 static int apply(struct engine_config *c, const char *json)
 {
-	return engine_config_apply_json(c, json, error, sizeof(error), warnings,
-					sizeof(warnings));
+	return engine_config_apply_json(c, json, &said);
 }
 
 static int environment(struct engine_config *c)
 {
-	return engine_config_apply_environment(c, error, sizeof(error), warnings,
-					       sizeof(warnings));
+	return engine_config_apply_environment(c, &said);
 }
 
 static unsigned int lines(const char *text)
@@ -65,15 +63,14 @@ static void every_upstream_key_gives_one_warning_that_names_it(void **state)
 		engine_config_default(&c);
 		before = c;
 		assert_int_equal(apply(&c, json), 0);
-		assert_int_equal(lines(warnings), 1);
-		assert_int_equal(strncmp(warnings, path, strlen(path)), 0);
-		assert_non_null(strstr(warnings, f->instead));
+		assert_int_equal(lines(said.warnings), 1);
+		assert_int_equal(strncmp(said.warnings, path, strlen(path)), 0);
+		assert_non_null(strstr(said.warnings, f->instead));
 		assert_memory_equal(&c, &before, sizeof(c));
 
-		assert_int_equal(engine_config_apply_key(&c, path, "anything", error,
-				 sizeof(error), warnings, sizeof(warnings)), 0);
-		assert_int_equal(lines(warnings), 1);
-		assert_int_equal(strncmp(warnings, path, strlen(path)), 0);
+		assert_int_equal(engine_config_apply_key(&c, path, "anything", &said), 0);
+		assert_int_equal(lines(said.warnings), 1);
+		assert_int_equal(strncmp(said.warnings, path, strlen(path)), 0);
 		assert_memory_equal(&c, &before, sizeof(c));
 	}
 }
@@ -88,16 +85,15 @@ static void a_value_that_asks_for_what_we_do_anyway_is_silent(void **state)
 	for (unsigned int i = 0; (f = config_foreign_at(i)); i++) {
 		if (!f->silent)
 			continue;
-		assert_int_equal(engine_config_apply_key(&c, f->path, f->silent, error,
-				 sizeof(error), warnings, sizeof(warnings)), 0);
-		assert_string_equal(warnings, "");
+		assert_int_equal(engine_config_apply_key(&c, f->path, f->silent, &said), 0);
+		assert_string_equal(said.warnings, "");
 	}
 	assert_int_equal(apply(&c, "{\"metadata_type\":\"p2p\",\"metadata_servers\":\"\","
 			       "\"merge_requests\":false,\"max_failover_attempts\":0,"
 			       "\"transports\":{\"rdma\":{\"enable\":false}}}"), 0);
-	assert_string_equal(warnings, "");
+	assert_string_equal(said.warnings, "");
 	assert_int_equal(apply(&c, "{\"merge_requests\":true}"), 0);
-	assert_int_equal(lines(warnings), 1);
+	assert_int_equal(lines(said.warnings), 1);
 }
 
 /* The names as users of the existing engine know them, typed here a second time:
@@ -167,32 +163,38 @@ static void a_whole_upstream_configuration_is_accepted(void **state)
 		"\"transports\":{\"rdma\":{\"device\":{\"gid_index\":-1},"
 		"\"endpoint\":{\"qp_pools\":[{\"name\":\"kv\",\"num_qp\":2}]}},"
 		"\"shm\":{\"enable\":true},\"hp_tcp\":{\"chunk_size\":65536}}}"), 0);
-	assert_int_equal(lines(warnings), 11);
+	assert_int_equal(lines(said.warnings), 11);
 	assert_string_equal(c.host, "10.0.0.5");
 	assert_int_equal(c.port, 15000);
 	assert_string_equal(c.segment_name, "");
-	assert_non_null(strstr(warnings, "local_segment_name is not used: "));
+	assert_non_null(strstr(said.warnings, "local_segment_name is not used: "));
 }
 
 static void warnings_that_do_not_fit_leave_a_mark(void **state)
 {
+	enum { KEYS = 1000 };
+	size_t used, before = 0;
 	struct engine_config c;
-	char small[100];
+	char json[KEYS * 16];
 
 	(void)state;
-	for (size_t size = 0; size <= sizeof(small); size++) {
+	for (int nr = 1; nr < KEYS; nr++) {
+		used = (size_t)sprintf(json, "{\"transports\":{\"tpu\":{\"k0\":0");
+		for (int i = 1; i < nr; i++)
+			used += (size_t)sprintf(json + used, ",\"k%d\":0", i);
+		strcpy(json + used, "}}}");
 		engine_config_default(&c);
-		memset(small, 'x', sizeof(small));
-		assert_int_equal(engine_config_apply_json(&c, "{\"verbose\":1,\"log_level\":\"x\","
-				 "\"staging\":{},\"metadata_type\":\"etcd\"}", error, sizeof(error),
-				 small, size), 0);
-		if (size < sizeof(small))
-			assert_int_equal(small[size], 'x');
-		if (size >= 5) {
-			assert_non_null(memchr(small, '\0', size));
-			assert_string_equal(small + strlen(small) - 4, "...\n");
-		}
+		memset(&said, 'x', sizeof(said));
+		assert_int_equal(apply(&c, json), 0);
+		used = strnlen(said.warnings, sizeof(said.warnings));
+		assert_true(used < sizeof(said.warnings));
+		if (strstr(said.warnings, "\n...\n"))
+			break;
+		assert_true(used > before);
+		before = used;
 	}
+	assert_string_equal(said.warnings + used - 5, "\n...\n");
+	assert_true(before > sizeof(said.warnings) - 200);
 }
 
 static void hostile_text_is_refused_and_changes_nothing(void **state)
@@ -218,8 +220,8 @@ static void hostile_text_is_refused_and_changes_nothing(void **state)
 		engine_config_default(&c);
 		before = c;
 		assert_int_equal(apply(&c, texts[i]), TENT_ERR_CONFIG);
-		assert_true(strlen(error) > 0);
-		for (const char *at = error; *at; at++)
+		assert_true(strlen(said.error) > 0);
+		for (const char *at = said.error; *at; at++)
 			assert_in_range(*at, 0x20, 0x7e);
 		assert_memory_equal(&c, &before, sizeof(c));
 	}
@@ -256,19 +258,19 @@ static void deep_nesting_and_endless_names_are_refused(void **state)
 	repeat(text + strlen(text), "]", 2000);
 	strcat(text, "}}");
 	assert_int_equal(apply(&c, text), TENT_ERR_CONFIG);
-	assert_int_equal(strncmp(error, "engine/pollers is [[", 20), 0);
-	assert_true(strlen(error) < 300);
+	assert_int_equal(strncmp(said.error, "engine/pollers is [[", 20), 0);
+	assert_true(strlen(said.error) < 300);
 
 	strcpy(text, "{\"");
 	repeat(text + 2, "n", TIMES);
 	strcat(text, "\":1}");
 	assert_int_equal(apply(&c, text), TENT_ERR_CONFIG);
-	assert_true(strlen(error) < 300);
+	assert_true(strlen(said.error) < 300);
 	strcpy(text, "{\"transports\":{\"tpu\":{\"");
 	repeat(text + strlen(text), "n", TIMES);
 	strcat(text, "\":1}}}");
 	assert_int_equal(apply(&c, text), 0);
-	assert_int_equal(lines(warnings), 1);
+	assert_int_equal(lines(said.warnings), 1);
 	free(text);
 }
 
@@ -291,34 +293,33 @@ static void file_errors_name_the_file(void **state)
 
 	(void)state;
 	engine_config_default(&c);
-	assert_int_equal(engine_config_apply_file(&c, "/nonexistent/tent.json", error,
-			 sizeof(error), NULL, 0), TENT_ERR_CONFIG);
-	assert_string_equal(error, "/nonexistent/tent.json: cannot read: No such file or "
+	assert_int_equal(engine_config_apply_file(&c, "/nonexistent/tent.json", &said), TENT_ERR_CONFIG);
+	assert_string_equal(said.error, "/nonexistent/tent.json: cannot read: No such file or "
 			    "directory");
-	assert_int_equal(engine_config_apply_file(&c, "/tmp", error, sizeof(error), NULL, 0),
+	assert_int_equal(engine_config_apply_file(&c, "/tmp", &said),
 			 TENT_ERR_CONFIG);
-	assert_non_null(strstr(error, "/tmp: cannot read"));
+	assert_non_null(strstr(said.error, "/tmp: cannot read"));
 
 	write_file(path, "{\"engine\":{\"pollers\":0}}", 24);
-	assert_int_equal(engine_config_apply_file(&c, path, error, sizeof(error), NULL, 0),
+	assert_int_equal(engine_config_apply_file(&c, path, &said),
 			 TENT_ERR_CONFIG);
-	assert_int_equal(strncmp(error, path, strlen(path)), 0);
-	assert_non_null(strstr(error, ": engine/pollers is 0; allowed: an integer, 1..64"));
+	assert_int_equal(strncmp(said.error, path, strlen(path)), 0);
+	assert_non_null(strstr(said.error, ": engine/pollers is 0; allowed: an integer, 1..64"));
 	unlink(path);
 
 	write_file(path, "{}\0{}", 5);	/* what follows the NUL must not be lost */
-	assert_int_equal(engine_config_apply_file(&c, path, error, sizeof(error), NULL, 0),
+	assert_int_equal(engine_config_apply_file(&c, path, &said),
 			 TENT_ERR_CONFIG);
 	unlink(path);
 
 	memset(large, ' ', sizeof(large));
 	memcpy(large, "{}", 2);
 	write_file(path, large, sizeof(large));
-	assert_int_equal(engine_config_apply_file(&c, path, error, sizeof(error), NULL, 0),
+	assert_int_equal(engine_config_apply_file(&c, path, &said),
 			 TENT_ERR_CONFIG);
 	unlink(path);
 	write_file(path, large, sizeof(large) - 1);
-	assert_int_equal(engine_config_apply_file(&c, path, error, sizeof(error), NULL, 0), 0);
+	assert_int_equal(engine_config_apply_file(&c, path, &said), 0);
 	unlink(path);
 }
 
@@ -328,12 +329,9 @@ static void mc_tent_conf_replaces_all_but_explicit_identity(void **state)
 
 	(void)state;
 	engine_config_default(&c);
-	assert_int_equal(engine_config_apply_key(&c, "rpc_server_port", "7", error,
-						 sizeof(error), NULL, 0), 0);
-	assert_int_equal(engine_config_apply_key(&c, "engine/spin_us", "9", error,
-						 sizeof(error), NULL, 0), 0);
-	assert_int_equal(engine_config_apply_key(&c, "engine", "unix:/s", error,
-						 sizeof(error), NULL, 0), 0);
+	assert_int_equal(engine_config_apply_key(&c, "rpc_server_port", "7", &said), 0);
+	assert_int_equal(engine_config_apply_key(&c, "engine/spin_us", "9", &said), 0);
+	assert_int_equal(engine_config_apply_key(&c, "engine", "unix:/s", &said), 0);
 	assert_int_equal(apply(&c, "{\"rpc_server_hostname\":\"from-file\"}"), 0);
 	c.contain_sigbus = true;
 	setenv("MC_TENT_CONF", "{\"engine\":{\"pollers\":3},\"rpc_server_port\":8,"
@@ -366,13 +364,13 @@ static void mc_tent_conf_is_a_file_if_it_exists_else_json(void **state)
 
 	before = c;
 	assert_int_equal(environment(&c), TENT_ERR_CONFIG);
-	assert_non_null(strstr(error, "MC_TENT_CONF"));
-	assert_non_null(strstr(error, "no such file"));
+	assert_non_null(strstr(said.error, "MC_TENT_CONF"));
+	assert_non_null(strstr(said.error, "no such file"));
 	assert_memory_equal(&c, &before, sizeof(c));
 
 	setenv("MC_TENT_CONF", "{\"engine\":{\"pollers\":0}}", 1);
 	assert_int_equal(environment(&c), TENT_ERR_CONFIG);
-	assert_non_null(strstr(error, "engine/pollers is 0"));
+	assert_non_null(strstr(said.error, "engine/pollers is 0"));
 	assert_memory_equal(&c, &before, sizeof(c));
 
 	setenv("MC_TENT_CONF", "", 1);
@@ -405,8 +403,8 @@ static void every_variable_of_the_existing_engine_gives_one_warning(void **state
 		engine_config_default(&c);
 		setenv(v->path, "1", 1);
 		assert_int_equal(environment(&c), 0);
-		assert_int_equal(lines(warnings), 1);
-		assert_int_equal(strncmp(warnings, v->path, strlen(v->path)), 0);
+		assert_int_equal(lines(said.warnings), 1);
+		assert_int_equal(strncmp(said.warnings, v->path, strlen(v->path)), 0);
 		unsetenv(v->path);
 	}
 	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -417,7 +415,7 @@ static void every_variable_of_the_existing_engine_gives_one_warning(void **state
 		snprintf(name, sizeof(name), "MC_%s", names[i]);
 		setenv(name, "1", 1);
 		assert_int_equal(environment(&c), 0);
-		assert_int_equal(lines(warnings), 1);
+		assert_int_equal(lines(said.warnings), 1);
 		unsetenv(name);
 	}
 }

@@ -7,8 +7,6 @@
 #include "engine/config_table.h"
 #include "tools/tentctl.h"
 
-#define WARNINGS_SIZE 65536
-
 static json_t *warning_list(const char *warnings)
 {
 	json_t *list = json_array();
@@ -56,23 +54,21 @@ static enum tentctl_exit print_owned(const struct tentctl_options *o, json_t *ro
 
 static enum tentctl_exit check(const struct tentctl_options *o, const char *path)
 {
-	static char warnings[WARNINGS_SIZE];
+	struct config_report r;
 	struct engine_config c;
 	enum tentctl_exit rc;
-	char error[1024];
 	int bad;
 
 	engine_config_default(&c);
-	bad = engine_config_apply_file(&c, path, error, sizeof(error), warnings,
-				       sizeof(warnings));
+	bad = engine_config_apply_file(&c, path, &r);
 	if (bad && !o->json) {
-		fputs(warnings, stderr);
-		tentctl_say("%s", error);
+		fputs(r.warnings, stderr);
+		tentctl_say("%s", r.error);
 		return TENTCTL_FAILED;
 	}
 	rc = print_owned(o, json_pack("{s:s, s:b, s:s*, s:o, s:o}", "file", path, "good", !bad,
-				      "error", bad ? error : NULL, "warnings",
-				      warning_list(warnings), "set", changed_list(&c)));
+				      "error", bad ? r.error : NULL, "warnings",
+				      warning_list(r.warnings), "set", changed_list(&c)));
 	return rc ? rc : bad ? TENTCTL_FAILED : TENTCTL_OK;
 }
 

@@ -11,8 +11,6 @@
 
 #include "tools/tentd.h"
 
-#define TEXT_SIZE 8192		/* bytes of warnings that are shown */
-
 enum { OPT_MODE = 256, OPT_CHECK };
 
 static const char short_options[] = "c:s:o:hV";
@@ -44,12 +42,6 @@ static const char help[] =
 	"Exit status: 0 ended cleanly, 1 could not start, 2 bad command line,\n"
 	"78 bad configuration.\n";
 
-/* What one apply function said. */
-struct answer {
-	char error[1024];
-	char warnings[TEXT_SIZE];
-};
-
 static void show_warnings(const char *warnings)
 {
 	while (*warnings) {
@@ -60,29 +52,27 @@ static void show_warnings(const char *warnings)
 	}
 }
 
-static enum tentd_exit judge(const struct answer *a, int error)
+static enum tentd_exit judge(const struct config_report *r, int error)
 {
-	show_warnings(a->warnings);
+	show_warnings(r->warnings);
 	if (!error)
 		return TENTD_OK;
-	tentd_say("%s", a->error);
+	tentd_say("%s", r->error);
 	return TENTD_CONFIG;
 }
 
 static enum tentd_exit apply_file(struct engine_config *c, const char *path)
 {
-	struct answer a = { "", "" };
+	struct config_report r;
 
-	return judge(&a, engine_config_apply_file(c, path, a.error, sizeof(a.error), a.warnings,
-						  sizeof(a.warnings)));
+	return judge(&r, engine_config_apply_file(c, path, &r));
 }
 
 static enum tentd_exit apply_key(struct engine_config *c, const char *key, const char *value)
 {
-	struct answer a = { "", "" };
+	struct config_report r;
 
-	return judge(&a, engine_config_apply_key(c, key, value, a.error, sizeof(a.error),
-						 a.warnings, sizeof(a.warnings)));
+	return judge(&r, engine_config_apply_key(c, key, value, &r));
 }
 
 static enum tentd_exit apply_pair(struct engine_config *c, const char *pair)
