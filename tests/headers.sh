@@ -1,10 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Each public header compiles alone in every language and ABI its users have, each
-# internal one alone as we compile it, and tent.h brings in no unprefixed name.
+# Each public header compiles alone in every language and ABI its users have, with
+# every layout where test_abi.c says; each internal one alone as we compile it; and
+# tent.h brings in no unprefixed name.
 set -u
 CC=${CC:-gcc}
 strict="-Wall -Wextra -Werror -pedantic -fsyntax-only -Iuapi"
+m32="-isystem /usr/include/x86_64-linux-gnu"
 count=0
 failed=0
 
@@ -19,14 +21,19 @@ for file in uapi/tent/*.h; do
 	header="<${file#uapi/}>"
 	for std in c99 c11 c17; do
 		try "$header" $CC -x c -std=$std $strict
-		try "$header" $CC -m32 -isystem /usr/include/x86_64-linux-gnu -x c -std=$std $strict
+		try "$header" $CC -m32 $m32 -x c -std=$std $strict
 	done
 	for std in c++11 c++17 c++20; do
 		try "$header" g++ -x c++ -std=$std $strict
 		try "$header" clang++ -x c++ -std=$std $strict
 	done
-	try "$header" g++ -m32 -isystem /usr/include/x86_64-linux-gnu -x c++ -std=c++11 $strict
+	try "$header" g++ -m32 $m32 -x c++ -std=c++11 $strict
 	try "$header" aarch64-linux-gnu-gcc -x c -std=c99 $strict
+done
+# The layouts, field by field: as the test itself is compiled, and for its other users.
+for abi in "$CC -x c -std=gnu11" "$CC -m32 $m32 -x c -std=gnu11" "g++ -x c++ -std=c++11" \
+	"clang++ -x c++ -std=c++17" "g++ -m32 $m32 -x c++ -std=c++11"; do
+	try '"tests/test_abi.c"' $abi -Wall -Wextra -Werror -fsyntax-only -I. -Iuapi
 done
 for file in {ring,engine,io,lib,tools,perf}/*.h {perf,tests}/*/*.h tests/*.h; do
 	[ -e "$file" ] && case $file in tests/compat/cmocka.h) ;; *)
