@@ -16,7 +16,9 @@ struct umem;
 
 /* Pins [address, address + length) of this process. Takes up the pages' contents as they
  * are now and shares later stores with the program. 0, -ENOMEM (also RLIMIT_MEMLOCK),
- * -EFAULT (not mapped, or not writable although for_writing says so). */
+ * -EFAULT (not mapped, or not writable although for_writing says so), -EINVAL (no bytes,
+ * or beyond the last address). A forked child has none of these: there, all of its
+ * parent's answer -EFAULT. */
 int umem_pin(struct umem **out, uint64_t address, uint64_t length, bool for_writing);
 
 /* The same for a range of a file that can be mapped: a dma-buf, or a memfd in its place.
@@ -42,5 +44,9 @@ int umem_compare_swap64(struct umem *m, uint64_t offset, uint64_t compare, uint6
 			uint64_t *before);
 
 uint64_t umem_length(const struct umem *m);
+
+/* The program is about to take these pages away, or to put others in their place. Returns
+ * when no access goes through its mapping any more. */
+void umem_range_goes(const void *start, uint64_t length);
 
 #endif /* TENT_SIM_HCA_UMEM_H */
