@@ -19,6 +19,7 @@
 
 #include "engine/backend.h"
 #include "engine/hot.h"
+#include "engine/transfer_list.h"
 #include "ring/wake.h"
 
 #define EVERY_MAX 1000000000u
@@ -34,14 +35,13 @@ struct null_instance {
 	struct faults faults;
 };
 
-/* Kept transfers: next, and backend_data for the way back. */
 struct null_queue {
 	struct backend_queue base;
 	struct faults faults;
 	int event_fd;
 	uint32_t fails, busies, mores, pendings; /* posts counted so far */
-	struct transfer *kept;
-	struct transfer *ended;			/* for the next poll() */
+	struct transfer_list kept;
+	struct transfer_list ended;		/* for the next poll() */
 };
 
 /* ---- faults ------------------------------------------------------------ */
@@ -139,6 +139,8 @@ static int null_queue_open(struct backend_instance *inst, int event_fd,
 	q->base.inst = inst;
 	q->faults = ((struct null_instance *)inst)->faults;
 	q->event_fd = event_fd;
+	transfer_list_init(&q->kept);
+	transfer_list_init(&q->ended);
 	*out = &q->base;
 	return 0;
 }
@@ -159,27 +161,6 @@ static bool null_reaches(const struct backend_instance *inst,
 
 /* ---- poller ------------------------------------------------------------ */
 
-static void list_push(struct transfer **list, struct transfer *t)
-{
-	t->backend_data = NULL;
-	t->next = *list;
-	if (t->next)
-		t->next->backend_data = t;
-	*list = t;
-}
-
-static void list_remove(struct transfer **list, struct transfer *t)
-{
-	struct transfer *before = t->backend_data;
-
-	if (before)
-		before->next = t->next;
-	else
-		*list = t->next;
-	if (t->next)
-		t->next->backend_data = before;
-}
-
 /* error and rule are 0 already. */
 static inline enum post_result finish(struct transfer *t)
 {
@@ -191,7 +172,7 @@ static inline enum post_result finish(struct transfer *t)
 /* A backend with threads of its own would write event_fd from them. */
 static enum post_result keep(struct null_queue *q, struct transfer *t)
 {
-	list_push(&q->kept, t);
+	transfer_list_push(&q->kept, t);
 	if (q->event_fd >= 0)
 		wake_event_signal(q->event_fd);
 	return POST_PENDING;
@@ -238,28 +219,24 @@ static enum post_result null_post(struct backend_queue *base, struct transfer *t
 static struct transfer *null_poll(struct backend_queue *base)
 {
 	struct null_queue *q = (struct null_queue *)base;
-	struct transfer *ended = q->ended, *t;
+	struct transfer *t;
 
-	q->ended = NULL;
-	while (!q->faults.hold && (t = q->kept)) {
-		list_remove(&q->kept, t);
+	while (!q->faults.hold && (t = transfer_list_pop(&q->kept))) {
 		finish(t);
-		t->next = ended;
-		ended = t;
+		transfer_list_push(&q->ended, t);
 	}
-	return ended;
+	return transfer_list_take(&q->ended);
 }
 
 static bool null_cancel(struct backend_queue *base, struct transfer *t, uint16_t rule)
 {
 	struct null_queue *q = (struct null_queue *)base;
 
-	list_remove(&q->kept, t);
+	transfer_list_remove(&q->kept, t);
 	transfer_end_by(t, rule);
 	if (!q->faults.late)
 		return true;
-	t->next = q->ended;
-	q->ended = t;
+	transfer_list_push(&q->ended, t);
 	if (q->event_fd >= 0)
 		wake_event_signal(q->event_fd);
 	return false;

@@ -112,9 +112,8 @@ static bool is_sound(struct transfer *t)
 	if (is_within(t->local, t->local_addr, t->length) &&
 	    is_within(t->remote, t->remote_addr, t->length))
 		return true;
-	transfer_end(t, TENT_STATUS_FAILED, TENT_ERR_ADDRESS,
-		     is_within(t->local, t->local_addr, t->length) ?
-		     TENT_RULE_TARGET_UNREGISTERED : TENT_RULE_SOURCE_UNREGISTERED);
+	transfer_end_by(t, is_within(t->local, t->local_addr, t->length) ?
+			TENT_RULE_TARGET_UNREGISTERED : TENT_RULE_SOURCE_UNREGISTERED);
 	return false;
 }
 

@@ -27,7 +27,7 @@
 #include <sys/queue.h>
 
 #include "engine/backend.h"
-#include "io/transfer_list.h"
+#include "engine/transfer_list.h"
 
 #define SHM_QUEUES_MAX	64u	/* pollers of one engine */
 #define SHM_LANES	4u	/* chunks that one owner and poller have on their way */

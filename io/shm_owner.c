@@ -12,19 +12,15 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <limits.h>
-#include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "io/shm.h"
 #include "ring/clock.h"
+#include "ring/wake.h"
 
 /* private_owner.wake. One word, changed by exchange only, so the last exchange
  * decides: either the poller sees ASLEEP and wakes, or the worker sees CALLED
@@ -39,24 +35,10 @@ enum { LIFE_BOTH = 0, LIFE_WORKER_GONE = 1, LIFE_ABANDONED = 2 };
  * with the next one within this, and a wakeup costs both of them more. */
 #define WORKER_SPIN_NS 20000ull
 
-static void futex_wait(uint32_t *word, uint32_t value, uint64_t timeout_ns)
-{
-	struct timespec t = { (time_t)(timeout_ns / 1000000000u),
-			      (long)(timeout_ns % 1000000000u) };
-
-	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, timeout_ns ? &t : NULL,
-		NULL, 0);
-}
-
-static void futex_wake(uint32_t *word)
-{
-	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-}
-
 static void worker_call(struct private_owner *o)
 {
 	if (exchange(&o->wake, (uint32_t)WORKER_CALLED) == WORKER_ASLEEP) /* R10 */
-		futex_wake(&o->wake);
+		wake_futex_wake(&o->wake);
 }
 
 void shm_lane_post(struct lane *lane)
@@ -93,13 +75,10 @@ static uint32_t lane_move(const struct lane *lane, int mem_fd)
 	return moved;
 }
 
-/* A full counter (EAGAIN) is readable too. */
 void shm_inbox_nudge(const struct shm_inbox *inbox)
 {
-	uint64_t one = 1;
-
-	if (inbox->event_fd >= 0 && write(inbox->event_fd, &one, sizeof(one)) < 0)
-		return;
+	if (inbox->event_fd >= 0)
+		wake_event_signal(inbox->event_fd);
 }
 
 static void inbox_push(struct shm_inbox *inbox, struct lane *lane)
@@ -152,7 +131,7 @@ static void worker_idle(struct private_owner *o)
 	/* A10, pairs with R10 in worker_call(). */
 	if (compare_exchange(&o->wake, &expected, (uint32_t)WORKER_ASLEEP))
 		while (load_acquire(&o->wake) == WORKER_ASLEEP)
-			futex_wait(&o->wake, WORKER_ASLEEP, 0);
+			wake_futex_wait(&o->wake, WORKER_ASLEEP, UINT64_MAX);
 }
 
 static void owner_free(struct private_owner *o)
@@ -180,7 +159,7 @@ static void *worker_main(void *arg)
 	if (exchange(&o->life, (uint32_t)LIFE_WORKER_GONE) == LIFE_ABANDONED)
 		owner_free(o);
 	else
-		futex_wake(&o->life); /* o lives until it has joined us */
+		wake_futex_wake(&o->life); /* o lives until it has joined us */
 	return NULL;
 }
 
@@ -318,7 +297,7 @@ void shm_owner_close(struct private_owner *o)
 	store_relaxed(&o->stopping, 1u); /* before R10 in worker_call() */
 	worker_call(o);
 	while (load_acquire(&o->life) == LIFE_BOTH && now < until) { /* A12 */
-		futex_wait(&o->life, LIFE_BOTH, until - now);
+		wake_futex_wait(&o->life, LIFE_BOTH, until - now);
 		now = clock_monotonic_ns();
 	}
 	LIST_INSERT_HEAD(&o->inst->dying, o, dying);

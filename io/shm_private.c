@@ -235,20 +235,13 @@ static void release_lanes(struct shm_queue *q, struct transfer *t)
 	channel_run(q, out);
 }
 
-static void end_with(struct transfer *t, uint16_t rule)
-{
-	int error = rule ? tent_rule_error(rule) : 0;
-
-	transfer_end(t, !rule ? TENT_STATUS_COMPLETED :
-		     error == TENT_ERR_CANCELED ? TENT_STATUS_CANCELED :
-		     error == TENT_ERR_TIMEOUT ? TENT_STATUS_TIMEOUT : TENT_STATUS_FAILED,
-		     error, rule);
-}
-
 static void finish(struct shm_queue *q, struct transfer *t, uint16_t rule)
 {
 	release_lanes(q, t);
-	end_with(t, rule);
+	if (rule)
+		transfer_end_by(t, rule);
+	else
+		transfer_end(t, TENT_STATUS_COMPLETED, 0, 0);
 	q->nr_private--;
 	transfer_list_push(&q->ended, t);
 }
@@ -385,7 +378,7 @@ enum post_result private_post(struct shm_queue *q, struct transfer *t)
 	struct channel *in = source_channel(q, t), *out = target_channel(q, t);
 
 	if (t->length == 0) {
-		end_with(t, 0);
+		transfer_end(t, TENT_STATUS_COMPLETED, 0, 0);
 		return POST_DONE;
 	}
 	t->rule = 0;
@@ -426,9 +419,7 @@ struct transfer *private_poll(struct backend_queue *queue)
 	}
 	if (q->ready.first)
 		shm_inbox_nudge(q->inbox);
-	t = q->ended.first;
-	transfer_list_init(&q->ended);
-	return t;
+	return transfer_list_take(&q->ended);
 }
 
 bool private_cancel(struct backend_queue *queue, struct transfer *t, uint16_t rule)
@@ -449,7 +440,7 @@ bool private_cancel(struct backend_queue *queue, struct transfer *t, uint16_t ru
 	else if (!busy)
 		transfer_list_remove(&q->ready, t);
 	release_lanes(q, t);
-	end_with(t, rule);
+	transfer_end_by(t, rule);
 	q->nr_private--;
 	return true;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * transfer_list.h - a FIFO of transfers with removal from the middle in constant
- * time, without memory of its own: it uses next, and backend_data for the way
- * back. A transfer is in at most one list. One thread.
+ * time, without memory of its own, for backends: it uses next, and backend_data for
+ * the way back. A transfer is in at most one list. One thread.
  */
-#ifndef TENT_IO_TRANSFER_LIST_H
-#define TENT_IO_TRANSFER_LIST_H
+#ifndef TENT_ENGINE_TRANSFER_LIST_H
+#define TENT_ENGINE_TRANSFER_LIST_H
 
 #include <stddef.h>
 
@@ -53,4 +53,13 @@ static inline struct transfer *transfer_list_pop(struct transfer_list *l)
 	return t;
 }
 
-#endif /* TENT_IO_TRANSFER_LIST_H */
+/* Empties it: the first of what it held, linked by next. */
+static inline struct transfer *transfer_list_take(struct transfer_list *l)
+{
+	struct transfer *first = l->first;
+
+	transfer_list_init(l);
+	return first;
+}
+
+#endif /* TENT_ENGINE_TRANSFER_LIST_H */
