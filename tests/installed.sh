@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # What a user does: installs, builds with pkg-config's flags, runs. C99 and C++17,
 # shared and static, in-process and against a tentd; and a program that was linked
-# with the existing engine's libtent_shared.so starts on ours.
+# with the existing engine's libtent_shared.so starts on ours. The manual and the
+# service are there too.
 set -eu
 . tests/tentd.sh
 unset MAKEFLAGS MFLAGS MAKELEVEL
@@ -12,6 +13,22 @@ make -s B="$B" DEPS=no DESTDIR="$root" PREFIX=/opt/tent install > /dev/null
 export PKG_CONFIG_PATH=$root/opt/tent/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$root
 export LD_LIBRARY_PATH=$root/opt/tent/lib
 flags="-pedantic -Wall -Wextra -Werror -O2"
+
+for page in docs/*.[1-9]; do
+	cmp "$page" "$root/opt/tent/share/man/man${page##*.}/${page##*/}"
+done
+unit=$root/opt/tent/lib/systemd/system/tentd.service
+grep -qx 'ExecStart=/opt/tent/bin/tentd \$TENTD_ARGS' "$unit" ||
+	{ echo "installed: tentd.service does not start the installed tentd"; exit 1; }
+if command -v systemd-analyze > /dev/null; then
+	# It looks for the program and the man pages that the unit names.
+	sed "s|=/opt/tent/|=$root/opt/tent/|" "$unit" > "$work/tentd.service"
+	said=$(MANPATH=$root/opt/tent/share/man systemd-analyze verify "$work/tentd.service" 2>&1) ||
+		said="${said:-systemd-analyze verify fails}"
+	[ -z "$said" ] || { echo "installed: $said"; exit 1; }
+else
+	echo "installed: SKIPPED systemd-analyze verify, it is not here"
+fi
 
 build() { # OUT COMPILER SOURCE PACKAGE [pkg-config option]
 	$2 $flags -o "$work/$1" $3 $(pkg-config --cflags ${5:-} --libs "$4") ||
@@ -43,4 +60,4 @@ readelf -d "$work/legacy" | grep -q 'NEEDED.*\[libtent_shared\.so\]'
 "$work/legacy"
 ldd "$work/legacy" | grep -q "libtent_shared.so => $root/opt/tent/lib/libtent_shared.so"
 
-echo "installed: C99, C++17, static and a libtent_shared.so program run"
+echo "installed: C99, C++17, static and a libtent_shared.so program run; manual and service are there"
