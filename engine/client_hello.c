@@ -6,6 +6,7 @@
 
 #include "engine/client.h"
 #include "engine/segments.h"
+#include "ring/rules.h"
 
 #define FEATURES_ALL (TENT_CTL_HELLO_MEMBARRIER | TENT_CTL_HELLO_OBSERVER)
 #define PEER_FDS 2	/* pidfd, /proc/PID/mem */
@@ -74,13 +75,9 @@ static uint16_t take_segment(struct engine *e, struct client *c, const char *ask
 
 static void refuse_name(struct engine *e, struct client *c, uint16_t rule, const char *name)
 {
-	static const char *const allowed[] = {
-		"a name nobody holds", "a name of this tenant",
-	};
-
 	if (rule == TENT_RULE_NAME_TAKEN || rule == TENT_RULE_NAME_OTHER_TENANT)
 		client_refuse_text(e, c, rule, 0, "name is %s; allowed: %s", name,
-				   allowed[rule == TENT_RULE_NAME_OTHER_TENANT]);
+				   rule_allowed(rule));
 	else if (rule == TENT_RULE_NAME_FORM)
 		client_refuse_text(e, c, rule, 0, "name is not of that form; allowed: 1..63 of "
 				   "[A-Za-z0-9._-], and short enough behind this host's name");

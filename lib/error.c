@@ -9,19 +9,10 @@
 #include <string.h>
 
 #include "lib/lib.h"
+#include "ring/client.h"
+#include "ring/rules.h"
 
 static __thread struct tent_error_info last;
-
-static const char *const allowed_texts[TENT_RULE_COUNT] = {
-#define ALLOWED(name, number, category, field, allowed) [number] = allowed,
-	TENT_RULES(ALLOWED)
-#undef ALLOWED
-};
-
-const char *lib_rule_allowed(uint32_t rule)
-{
-	return rule < TENT_RULE_COUNT && allowed_texts[rule] ? allowed_texts[rule] : "";
-}
 
 const struct tent_error_info *lib_last_error(void)
 {
@@ -47,14 +38,14 @@ int lib_fail(uint32_t rule, int64_t value)
 int lib_fail_field(uint32_t rule, const char *field, int64_t value)
 {
 	snprintf(last.message, sizeof(last.message), "%s is %lld; allowed: %s", field,
-		 (long long)value, lib_rule_allowed(rule));
+		 (long long)value, rule_allowed(rule));
 	return store(tent_rule_error(rule), rule, 0, field);
 }
 
 int lib_fail_null(const char *field)
 {
 	snprintf(last.message, sizeof(last.message), "%s is NULL; allowed: %s", field,
-		 lib_rule_allowed(TENT_RULE_ARG_NULL));
+		 rule_allowed(TENT_RULE_ARG_NULL));
 	return store(tent_rule_error(TENT_RULE_ARG_NULL), TENT_RULE_ARG_NULL, 0, field);
 }
 
@@ -88,32 +79,16 @@ int lib_fail_entry(uint32_t rule, uint32_t index, int64_t value, const char *pol
 
 	if (policy && !strcmp(tent_rule_field(rule), "policy_name"))
 		snprintf(rest, sizeof(last.message) - used, "policy_name is \"%.80s\"; allowed: %s",
-			 policy, lib_rule_allowed(rule));
+			 policy, rule_allowed(rule));
 	else
 		tent_rule_describe(rule, value, rest, sizeof(last.message) - used);
 	return store(tent_rule_error(rule), rule, index, tent_rule_field(rule));
 }
 
-/* A text that the caller's size cuts must still end in it. */
-static void end_text(struct tent_error_info *to, uint32_t size, size_t offset, size_t length)
-{
-	if (size > offset && size < offset + length)
-		((char *)to)[size - 1] = 0;
-}
-
-int lib_error_copy(struct tent_error_info *to, const struct tent_error_info *info)
-{
-	uint32_t size = to->size < sizeof(*to) ? to->size : sizeof(*to);
-
-	memcpy((char *)to + 4, (const char *)info + 4, size - 4);
-	end_text(to, size, offsetof(struct tent_error_info, field), sizeof(info->field));
-	end_text(to, size, offsetof(struct tent_error_info, message), sizeof(info->message));
-	return 0;
-}
-
 int tent_last_error(struct tent_error_info *info)
 {
-	if (!info || info->size < 16)
+	if (!info || info->size < offsetof(struct tent_error_info, field))
 		return TENT_ERR_ARGUMENTS;
-	return lib_error_copy(info, &last);
+	error_info_copy(info, &last);
+	return 0;
 }

@@ -50,12 +50,8 @@ int lib_fail_client(void);
 int lib_fail_again(const struct tent_error_info *info);
 /* Entry index of a batch was refused; policy: the name it carries, or NULL. */
 int lib_fail_entry(uint32_t rule, uint32_t index, int64_t value, const char *policy);
-/* Copies info into the caller's struct of to->size bytes. */
-int lib_error_copy(struct tent_error_info *to, const struct tent_error_info *info);
 /* What tent_last_error() would say. */
 const struct tent_error_info *lib_last_error(void);
-/* What a rule allows, as a part of a sentence. */
-const char *lib_rule_allowed(uint32_t rule);
 
 /* ---- settings (settings.c) --------------------------------------------------- */
 

@@ -10,7 +10,8 @@
 #include <string.h>
 
 #include "lib/lib.h"
-#include "ring/wake.h"
+#include "ring/client.h"
+#include "ring/rules.h"
 
 tent_batch_id_t tent_allocate_batch(tent_engine_t engine, size_t batch_size)
 {
@@ -165,7 +166,7 @@ static void describe_task(struct tent_error_info *info, size_t task_id, uint64_t
 	snprintf(info->field, sizeof(info->field), "%s", tent_rule_field(rule));
 	snprintf(info->message, sizeof(info->message), "task %zu ended as %s: %s; needed: %s",
 		 task_id, status_name(lib_word_status(word)), tent_rule_field(rule),
-		 lib_rule_allowed(rule));
+		 rule_allowed(rule));
 }
 
 int tent_task_error(tent_engine_t engine, tent_batch_id_t batch_id, size_t task_id,
@@ -183,7 +184,8 @@ int tent_task_error(tent_engine_t engine, tent_batch_id_t batch_id, size_t task_
 	if (rc)
 		return rc;
 	describe_task(&found, task_id, v.word);
-	return lib_error_copy(info, &found);
+	error_info_copy(info, &found);
+	return 0;
 }
 
 /* A batch brought up to date; NULL with the error stored. */

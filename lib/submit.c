@@ -10,6 +10,7 @@
 #include <tent/transfer_engine.h>
 
 #include "lib/lib.h"
+#include "ring/rules.h"
 
 struct submit {
 	struct lib_engine *engine;
@@ -97,7 +98,7 @@ static int fail_ended(uint32_t rule)
 				     "unknown outcome");
 	return lib_fail_text(tent_rule_error(rule), rule, tent_rule_field(rule),
 			     "the engine ended the ring (%s); needed: %s", tent_rule_name(rule),
-			     lib_rule_allowed(rule));
+			     rule_allowed(rule));
 }
 
 /* Publishes what was filled and waits for the verdict. 0, a stored category, or the

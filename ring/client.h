@@ -77,6 +77,10 @@ int client_fail_status(const struct tent_ctl_status *status); /* the engine's wo
 /* "<what>: <errno text>", rule SYSTEM; rc is a negative errno. */
 int client_fail_system(const char *what, int rc);
 
+/* Copies into a caller's struct of to->size bytes, which holds error, index and rule at
+ * least; a text that its size cuts still ends in it. */
+void error_info_copy(struct tent_error_info *to, const struct tent_error_info *from);
+
 /* The call arguments of everything that takes an array of entries. */
 int client_check_entries(const void *entries, size_t count, size_t entry_stride);
 

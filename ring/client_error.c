@@ -70,18 +70,23 @@ static void describe(struct tent_error_info *info)
 				   sizeof(info->message));
 }
 
+void error_info_copy(struct tent_error_info *to, const struct tent_error_info *from)
+{
+	size_t size = to->size < sizeof(*to) ? to->size : sizeof(*to);
+
+	memcpy((char *)to + sizeof(to->size), (const char *)from + sizeof(from->size),
+	       size - sizeof(to->size));
+	if (size > offsetof(struct tent_error_info, field))
+		((char *)to)[size - 1] = '\0'; /* where the caller's struct cuts a text */
+}
+
 int tent_client_error(struct tent_error_info *info)
 {
 	struct tent_error_info full;
-	size_t size;
 
 	if (!info || info->size < offsetof(struct tent_error_info, field))
 		return TENT_ERR_ARGUMENTS;
 	describe(&full);
-	size = info->size < sizeof(full) ? info->size : sizeof(full);
-	if (size > offsetof(struct tent_error_info, field))
-		((char *)&full)[size - 1] = '\0'; /* where the caller's struct cuts a text */
-	memcpy((char *)info + sizeof(info->size), (char *)&full + sizeof(info->size),
-	       size - sizeof(info->size));
+	error_info_copy(info, &full);
 	return 0;
 }

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <tent/tentring.h>
 
+#include "ring/rules.h"
+
 struct rule_text {
 	const char *name, *field, *allowed;
 	int error;
@@ -43,6 +45,13 @@ const char *tent_rule_name(uint32_t rule)
 	const struct rule_text *r = rule_find(rule);
 
 	return r ? r->name : "";
+}
+
+const char *rule_allowed(uint32_t rule)
+{
+	const struct rule_text *r = rule_find(rule);
+
+	return r ? r->allowed : "";
 }
 
 /* Addresses and flags are read in hex, everything else is a count or an enum. */
