@@ -17,12 +17,14 @@ rounds=256
 mkdir -p "$out"
 failed=0
 
-# collect FUNCTION VECTOR BATCH: counts into $out/FUNCTION.VECTOR.BATCH
+# collect FUNCTION VECTOR BATCH: counts into $out/FUNCTION.VECTOR.BATCH, and what the
+# driver says into the same with .said
 collect() {
 	local file=$out/$1.$2.$3
 	rm -f "$file" "$file".*
 	valgrind -q --tool=callgrind --callgrind-out-file="$file" --separate-threads=yes \
 		--toggle-collect="$1" --zero-before=cost_begin --dump-before=cost_end --collect-systime=yes \
+		--dump-instr=${instr:-no} --compress-pos=${positions:-yes} \
 		"$driver" "$2" "$3" > "$file.said" 2>&1 || { cat "$file.said"; exit 1; }
 	mv "$file.1-01" "$file"
 	rm -f "$file"-0* "$file".?*-0*
@@ -46,10 +48,11 @@ seen() {
 		sub(/\).*/, ")", id); sub(/^\([0-9]*\) ?/, "", name)
 		if (name != "") names[id] = name; next
 	}
+	/^positions:/ { cost = NF }
 	/^calls=/ { inclusive = 1; next }
 	/^[0-9+*-]/ {
 		if (inclusive) inclusive = 0
-		else if ($2 > 0) ran[current] = 1
+		else if ($cost > 0) ran[current] = 1
 	}
 	END { for (f in ran) { sub(/\x27[0-9]+$/, "", f); print f } }' "$1" | sort -u
 }
@@ -109,6 +112,22 @@ locked() {
 }
 fences() { in_bodies "$1" ring/order.h full_fence; }
 
+# How often instructions of a kind ran: lines "FUNCTION N", of counts by address.
+collect_addresses() { instr=yes positions=no collect "$@"; }
+ran_locked() { # FILE
+	awk '
+	NR == FNR && /^[0-9a-f]+ <.*>:$/ { name = $2; gsub(/[<>:]/, "", name); next }
+	NR == FNR && /\tlock or[lq] +\$0x0,/ { next }
+	NR == FNR && (/\tlock / || /\txchg .*\(/) { at = $1; sub(":", "", at); owner["0x" at] = name; next }
+	NR == FNR { next }
+	/^calls=/ { inclusive = 1; next }
+	/^0x/ {
+		if (inclusive) inclusive = 0
+		else if ($1 in owner) ran[owner[$1]] += $3
+	}
+	END { for (name in ran) print name, ran[name] }' "$out/disassembly" "$1"
+}
+
 heap='^(malloc|calloc|realloc|free|cfree|memalign|aligned_alloc|posix_memalign|reallocarray|_int_malloc|_int_free|sysmalloc|brk|sbrk|mmap|munmap|mremap)$'
 
 row() { # WHAT VECTOR BATCH VALUE BUDGET ("-": none, for information)
@@ -129,6 +148,9 @@ count_row() { # WHAT FUNCTION VECTOR BATCH BUDGET
 
 # A counter that sees nothing proves nothing: it must see the control's sins.
 control() {
+	collect_addresses cost_control control 1
+	[ "$(ran_locked "$out/cost_control.control.1")" = "cost_control $rounds" ] ||
+		{ echo "cost: the count of locked instructions that ran is wrong"; exit 1; }
 	collect cost_control control 1
 	local file=$out/cost_control.control.1
 	[ "$(syscalls cost_control control 1)" = $rounds ] &&
@@ -156,6 +178,35 @@ clean_row() {
 	echo "# functions_seen $(echo "$all" | wc -l): $(echo $all)"
 }
 
+# Locked instructions that ran per call of FUNCTION, but for those of a turn of caller
+# mode.
+drive='^(engine_drive|lib_drive|lib_unlock) '
+api_row() { # FUNCTION VECTOR
+	local file=$out/$1.$2.32 calls
+	collect_addresses "$1" "$2" 32
+	calls=$(sed -n "s/^calls $1 //p" "$file.said")
+	row "$1" "$2" 32 "$(ran_locked "$file" | grep -vE "$drive" |
+		awk -v n="$calls" '{ sum += $2 } END { printf "%.2f", sum / n }')" 1
+}
+
+# Caller mode's own: whoever drives takes a lock. The poller's turn in it has none.
+drive_row() {
+	local file=$out/engine_drive.one.32 calls
+	collect_addresses engine_drive one 32
+	calls=$(sed -n 's/^calls engine_drive //p' "$file.said")
+	row "caller mode's lock, a turn" one 32 "$(ran_locked "$file" |
+		awk -v n="$calls" '{ sum += $2 } END { printf "%.2f", sum / n }')" 1
+}
+
+api_clean_rows() {
+	local files calls
+	files=$(ls "$out"/tent_*.api.32 "$out"/tent_*.pending.32)
+	calls=$(awk '/^summary:/ { sum += $3 } END { print sum + 0 }' $files)
+	row "syscalls" "C API" - "$calls" 0
+	row "heap calls" "C API" - "$(for file in $files; do seen "$file"; done | sort -u |
+		grep -cE "$heap" || true)" 0
+}
+
 rm -f "$out"/*
 
 if [ "${1:-}" = brief ]; then
@@ -173,7 +224,8 @@ control
 echo "# cost  counted by $(valgrind --version) on $(${CC:-gcc} -dumpmachine), $rounds rounds a count"
 echo "# vector 2 clients, 64 regions each, 64-byte requests that cannot merge; one: one" \
 	"intent, four: four intents, full: priority, deadline and hint too, far: regions that" \
-	"the engine's hints do not tell apart"
+	"the engine's hints do not tell apart; api: libtent's calls, pending: on a batch that" \
+	"has not ended"
 echo "# not_counted policies and contracts: this version has none; a policy name is refused"
 echo "# refused $(sed -n 's/^refused //p' "$out/plain") bad requests, one per rule, in the counted program"
 printf '%-28s %-8s %5s %10s %8s\n' "# per request" vector batch count budget
@@ -204,4 +256,14 @@ part "region lookup, both ends" engine/region_hints.h hint_of hint_holds
 row "  layout, fields, record" one 32 "$(per_request $rest 32)" -
 count_row "reap" tent_ring_poll one 32 60
 clean_row
+echo "# in caller mode each turn also takes the drive's lock, and the C API's turn one more;" \
+	"the C API's rows are without them"
+printf '%-28s %-8s %5s %10s %8s\n' "# locked, per call" vector batch count budget
+drive_row
+api_row tent_submit_requests api
+for call in tent_overall_status tent_task_status; do
+	api_row $call api
+	api_row $call pending
+done
+api_clean_rows
 exit $failed

@@ -4,13 +4,15 @@
  * thread (caller mode) with the null backend, so that every instruction between
  * submit and completion runs here, in the same order each time.
  *
- *   cost_driver one|four|full|far|control BATCH
+ *   cost_driver one|four|full|far|api|pending|control BATCH
  *
  * Each run first submits one bad request per rule and sees it refused, and compares
  * the ring's pages before and after a batch; then come ROUNDS rounds between
  * cost_begin() and cost_end(), where callgrind starts and stops counting.
  * "far" lays the regions out so that the engine's hints cannot tell them apart: nearly
- * every lookup searches. "control" does what the path must not do, to prove that the
+ * every lookup searches. "api" goes through libtent: submits a batch, asks for it and
+ * for each task; in "pending" the backend is busy every other time, so that they end
+ * while they are asked for. "control" does what the path must not do, to prove that the
  * counters see it.
  */
 #define _GNU_SOURCE
@@ -18,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <tent/tent.h>
 #include <tent/tentring.h>
 #include <unistd.h>
 
@@ -41,6 +44,7 @@ struct world {
 	uint8_t *closed;		/* the peer's, LOCAL_READ_WRITE */
 	tent_segment_id_t peer_id;
 	struct tent_request_v1 batch[BATCH_MAX];
+	uint32_t turns;			/* calls of engine_drive() */
 };
 
 static void die(const char *what)
@@ -164,6 +168,7 @@ static struct tent_completion finish(struct world *w, uint32_t nr)
 	for (uint32_t turn = 0; credits < nr; turn++) {
 		need(turn < 10000000, "no completion"); /* the control thread may be driving */
 		engine_drive(w->engine);
+		w->turns++;
 		got = tent_ring_poll(w->ring, done, BATCH_MAX);
 		for (uint32_t i = 0; i < got; i++)
 			credits += done[i].credits;
@@ -351,31 +356,135 @@ static __attribute__((noinline)) void cost_control(uint64_t *word)
 	full_fence();
 }
 
-int main(int argc, char **argv)
+static void count_rounds(struct world *w, const char *vector, uint32_t nr)
 {
-	uint32_t nr = argc == 3 ? (uint32_t)atoi(argv[2]) : 0, refused;
-	static struct world w;
 	uint64_t word = 0;
 
-	if (nr < 1 || nr > BATCH_MAX) {
-		fprintf(stderr, "usage: cost_driver one|four|full|far|control 1..%d\n", BATCH_MAX);
-		return 2;
+	for (int i = 0; i < 2 * ROUNDS; i++) {
+		if (i == ROUNDS) {
+			w->turns = 0;
+			cost_begin(); /* the first half was the warm-up */
+		}
+		if (!strcmp(vector, "control"))
+			cost_control(&word);
+		else
+			round_trip(w, nr);
 	}
-	make_world(&w, argv[1]);
-	fill_batch(&w, argv[1]);
+	cost_end();
+	printf("calls engine_drive %u\n", w->turns);
+}
+
+static int run_vector(const char *vector, uint32_t nr)
+{
+	static struct world w;
+	uint32_t refused;
+
+	make_world(&w, vector);
+	fill_batch(&w, vector);
 	refused = refuse_fields(&w);
 	refused += refuse_tail(&w) + refuse_slots(&w);
 	printf("refused %u\n", refused);
 	count_lines(&w, nr);
-	for (int i = 0; i < 2 * ROUNDS; i++) {
-		if (i == ROUNDS)
-			cost_begin(); /* the first half was the warm-up */
-		if (!strcmp(argv[1], "control"))
-			cost_control(&word);
-		else
-			round_trip(&w, nr);
-	}
-	cost_end();
+	count_rounds(&w, vector, nr);
 	free_world(&w);
 	return 0;
+}
+
+/* ---- the C API --------------------------------------------------------------- */
+
+struct api {
+	tent_engine_t engine;
+	tent_request_v1_t batch[BATCH_MAX];
+	uint32_t submits, overall, task;	/* calls */
+};
+
+static void need_api(bool ok, const char *what)
+{
+	struct tent_error_info info = { .size = sizeof(info) };
+
+	if (ok)
+		return;
+	tent_last_error(&info);
+	fprintf(stderr, "cost_driver: %s: %s\n", what, info.message);
+	exit(1);
+}
+
+static void make_api(struct api *a, bool pending)
+{
+	char config[160];
+	void *memory;
+
+	snprintf(config, sizeof(config), "{ \"transports\": { \"shm\": { \"enable\": false }, "
+		 "\"null\": { \"enable\": true, \"faults\": \"%s\" } } }",
+		 pending ? "busy=2" : "");
+	setenv("TENT_ENGINE", "caller", 1);
+	setenv("MC_TENT_CONF", config, 1);
+	a->engine = tent_create_engine();
+	need_api(tent_available(a->engine), "engine");
+	need_api(!tent_allocate_memory(a->engine, &memory, REGIONS * REGION_BYTES, "*") &&
+		 !tent_register_memory(a->engine, memory, REGIONS * REGION_BYTES), "memory");
+	for (uint32_t i = 0; i < BATCH_MAX; i++)
+		a->batch[i] = (tent_request_v1_t) {
+			.struct_size = TENT_REQUEST_V1_SIZE,
+			.schema_version = TENT_REQUEST_SCHEMA_V1,
+			.opcode = TENT_OPCODE_WRITE,
+			.source = (uint8_t *)memory + i * 11 % REGIONS * REGION_BYTES,
+			.target_id = TENT_LOCAL_SEGMENT,
+			.target_offset = (uintptr_t)memory + i * 29 % REGIONS * REGION_BYTES + 64,
+			.length = 64,
+		};
+}
+
+/* That of the whole batch and that of a task take turns at being the first look, which
+ * in "pending" is the one that reaps. */
+static void api_round(struct api *a, uint32_t nr, bool tasks_first)
+{
+	tent_batch_id_t batch = tent_allocate_batch(a->engine, nr);
+	tent_status_t status = { .status = TENT_STATUS_PENDING };
+
+	need_api(!tent_submit_v1(a->engine, batch, a->batch, nr), "submit");
+	a->submits++;
+	while (!tasks_first && status.status < TENT_STATUS_INVALID) {
+		need_api(!tent_overall_status(a->engine, batch, &status), "status");
+		a->overall++;
+	}
+	for (uint32_t i = 0; i < nr; i += status.status >= TENT_STATUS_INVALID) {
+		need_api(!tent_task_status(a->engine, batch, i, &status), "task status");
+		need_api(status.status <= TENT_STATUS_COMPLETED, "a task failed");
+		a->task++;
+	}
+	need_api(!tent_free_batch(a->engine, batch), "free batch");
+}
+
+static int run_api(const char *vector, uint32_t nr)
+{
+	static struct api a;
+
+	make_api(&a, !strcmp(vector, "pending"));
+	for (int i = 0; i < 2 * ROUNDS; i++) {
+		if (i == ROUNDS) {
+			a.submits = a.overall = a.task = 0;
+			cost_begin();
+		}
+		api_round(&a, nr, i % 2);
+	}
+	cost_end();
+	printf("calls tent_submit_requests %u\ncalls tent_overall_status %u\n"
+	       "calls tent_task_status %u\n", a.submits, a.overall, a.task);
+	tent_destroy_engine(a.engine);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	uint32_t nr = argc == 3 ? (uint32_t)atoi(argv[2]) : 0;
+
+	if (nr < 1 || nr > BATCH_MAX) {
+		fprintf(stderr, "usage: cost_driver VECTOR 1..%d; vectors: one four full far api "
+			"pending control\n", BATCH_MAX);
+		return 2;
+	}
+	if (!strcmp(argv[1], "api") || !strcmp(argv[1], "pending"))
+		return run_api(argv[1], nr);
+	return run_vector(argv[1], nr);
 }
