@@ -8,6 +8,7 @@
 #include <tent/transfer_engine.h>
 
 #include "lib/lib.h"
+#include "ring/entry.h"
 
 static int answer(int rc)
 {
@@ -17,16 +18,11 @@ static int answer(int rc)
 /* The array comes from a compiler: its alignment is the ABI's, not 8. */
 static int check_array(const tent_request_t *entries, size_t count)
 {
-	size_t bytes, end;
+	int64_t value = 0;
+	uint32_t rule = array_fault(entries, count, sizeof(*entries), _Alignof(tent_request_t),
+				    &value);
 
-	if (!entries)
-		return lib_fail_null("entries");
-	if ((uintptr_t)entries % _Alignof(tent_request_t))
-		return lib_fail(TENT_RULE_ARG_ALIGN, (int64_t)(uintptr_t)entries);
-	if (__builtin_mul_overflow(count, sizeof(*entries), &bytes) ||
-	    __builtin_add_overflow((uintptr_t)entries, bytes, &end))
-		return lib_fail(TENT_RULE_ARG_OVERFLOW, (int64_t)count);
-	return 0;
+	return lib_fail_array(rule, value);
 }
 
 int tent_submit(tent_engine_t engine, tent_batch_id_t batch_id, tent_request_t *entries,

@@ -299,6 +299,8 @@ struct lib_source {			/* what the caller hands in */
 	bool legacy;			/* struct tent_request, else tent_request_v1 */
 };
 
+/* What entries_fault() or array_fault() found in a call's arguments; 0 for rule 0. */
+int lib_fail_array(uint32_t rule, int64_t value);
 /* The checks of a call's own arguments, shared with explain. 0 or a category. */
 int lib_check_entries(const void *entries, size_t count, size_t stride, uint32_t schema);
 /* The entries were checked. 0 or a category. */

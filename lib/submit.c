@@ -10,6 +10,7 @@
 #include <tent/transfer_engine.h>
 
 #include "lib/lib.h"
+#include "ring/entry.h"
 #include "ring/rules.h"
 
 struct submit {
@@ -22,22 +23,20 @@ struct submit {
 	uint32_t count;
 };
 
+int lib_fail_array(uint32_t rule, int64_t value)
+{
+	if (rule == TENT_RULE_ARG_NULL)
+		return lib_fail_null("entries");
+	return rule ? lib_fail(rule, value) : 0;
+}
+
 int lib_check_entries(const void *entries, size_t count, size_t stride, uint32_t schema)
 {
-	size_t bytes, end;
+	int64_t value = 0;
 
-	if (!entries)
-		return lib_fail_null("entries");
-	if (schema != TENT_REQUEST_SCHEMA_V1)
+	if (entries && schema != TENT_REQUEST_SCHEMA_V1)
 		return lib_fail(TENT_RULE_ARG_SCHEMA, schema);
-	if (stride < TENT_REQUEST_V1_MIN_SIZE || stride > TENT_REQUEST_MAX_STRIDE || stride % 8)
-		return lib_fail(TENT_RULE_ARG_STRIDE, (int64_t)stride);
-	if ((uintptr_t)entries % 8)
-		return lib_fail(TENT_RULE_ARG_ALIGN, (int64_t)(uintptr_t)entries);
-	if (__builtin_mul_overflow(count, stride, &bytes) ||
-	    __builtin_add_overflow((uintptr_t)entries, bytes, &end))
-		return lib_fail(TENT_RULE_ARG_OVERFLOW, (int64_t)count);
-	return 0;
+	return lib_fail_array(entries_fault(entries, count, stride, &value), value);
 }
 
 /* The older request says what tent_request_v1 says with other numbers: the slot's

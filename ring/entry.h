@@ -13,9 +13,44 @@
 #include <stdint.h>
 #include <string.h>
 #include <tent/ring.h>
+#include <tent/rules.h>
 
 #define ENTRY_POLICY offsetof(struct tent_request_v1, policy_name)
 #define ENTRY_POLICY_END (ENTRY_POLICY + sizeof(uint64_t))
+
+/* The call arguments of everything that takes an array: 0, or the rule that they break
+ * and the value that does. Nothing of the array is read. */
+static inline uint32_t array_fault(const void *array, size_t count, size_t size,
+				   size_t align, int64_t *value)
+{
+	uintptr_t at = (uintptr_t)array;
+	size_t bytes, end;
+
+	if (!array)
+		return TENT_RULE_ARG_NULL;
+	if (at % align) {
+		*value = (int64_t)at;
+		return TENT_RULE_ARG_ALIGN;
+	}
+	if (__builtin_mul_overflow(count, size, &bytes) ||
+	    __builtin_add_overflow(at, bytes, &end)) {
+		*value = (int64_t)count;
+		return TENT_RULE_ARG_OVERFLOW;
+	}
+	return 0;
+}
+
+/* The same for an array of tent_request_v1. */
+static inline uint32_t entries_fault(const void *entries, size_t count, size_t stride,
+				     int64_t *value)
+{
+	if (entries && (stride < TENT_REQUEST_V1_MIN_SIZE || stride > TENT_REQUEST_MAX_STRIDE ||
+			stride % 8)) {
+		*value = (int64_t)stride;
+		return TENT_RULE_ARG_STRIDE;
+	}
+	return array_fault(entries, count, stride, sizeof(uint64_t), value);
+}
 
 /* Any other entry than the plain one below, and any policy name. */
 void entry_load_general(struct tent_slot *slot, char *cell, const uint8_t *entry,

@@ -69,19 +69,10 @@ uint32_t tent_ring_publish(struct tent_ring *ring, uint32_t nr, enum tent_slot_o
 
 int client_check_entries(const void *entries, size_t count, size_t entry_stride)
 {
-	size_t bytes, end;
+	int64_t value = 0;
+	uint32_t rule = entries_fault(entries, count, entry_stride, &value);
 
-	if (!entries)
-		return client_fail(TENT_RULE_ARG_NULL, 0);
-	if (entry_stride < TENT_REQUEST_V1_MIN_SIZE ||
-	    entry_stride > TENT_REQUEST_MAX_STRIDE || entry_stride % 8)
-		return client_fail(TENT_RULE_ARG_STRIDE, (int64_t)entry_stride);
-	if ((uintptr_t)entries % 8)
-		return client_fail(TENT_RULE_ARG_ALIGN, (int64_t)(uintptr_t)entries);
-	if (__builtin_mul_overflow(count, entry_stride, &bytes) ||
-	    __builtin_add_overflow((uintptr_t)entries, bytes, &end))
-		return client_fail(TENT_RULE_ARG_OVERFLOW, (int64_t)count);
-	return 0;
+	return rule ? client_fail(rule, value) : 0;
 }
 
 static __attribute__((noinline)) int refuse_room(const struct tent_ring *r, size_t count)
