@@ -26,6 +26,7 @@
 
 #include "ring/order.h"
 #include "tests/common/foe.h"
+#include "tests/common/soak.h"
 
 static struct arena arena;
 
@@ -183,7 +184,7 @@ static int attack_punch(struct arena *a, void *arg)
 	foe_open(&f, a);
 	p.fd = f.memory.fd;
 	need(pthread_create(&thread, NULL, punch_main, &p) == 0);
-	for (int i = 0; i < 600; i++)
+	for (uint32_t i = soak_rounds(600); i > 0; i--)
 		need(foe_copy(&f, i & 1, f.memory.addr + FOE_MEMORY / 2, FOE_MEMORY / 2).status ==
 		     TENT_STATUS_COMPLETED);
 	store_release(&p.stop, 1u);
@@ -339,13 +340,14 @@ static void unregistered_memory_is_never_written_again(void **state)
 static int attack_rebind(struct arena *a, void *arg)
 {
 	const int sealed = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+	const uint32_t rounds = soak_rounds(300);
 	void *at = (void *)0x200000000;
 	uint8_t *old = NULL;
 	struct foe f;
 
 	(void)arg;
 	foe_open(&f, a);
-	for (int i = 0; i < 300; i++) {
+	for (uint32_t i = 0; i < rounds; i++) {
 		int fd = foe_memfd(0, 65536, sealed);
 		uint8_t *now = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 

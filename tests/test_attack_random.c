@@ -22,6 +22,7 @@
 
 #include "ring/order.h"
 #include "tests/common/foe.h"
+#include "tests/common/soak.h"
 
 static struct arena arena;
 
@@ -92,13 +93,13 @@ static void random_batch(struct foe *f, uint64_t *random)
 
 static int attack_slots(struct arena *a, void *arg)
 {
-	unsigned seconds = arena_seconds(0);
-	time_t until = time(NULL) + (time_t)seconds;
+	time_t until = time(NULL) + (time_t)arena_seconds(0);
+	uint32_t rounds = soak_rounds(4000);
 	uint64_t random = (uintptr_t)arg;
 	struct foe f;
 
 	foe_open(&f, a);
-	for (int i = 0; i < 4000 || time(NULL) < until; i++) {
+	for (uint32_t i = 0; i < rounds || time(NULL) < until; i++) {
 		struct tent_completion c;
 
 		random_batch(&f, &random);
@@ -161,10 +162,11 @@ static uint32_t random_message(struct ctl_message *m, uint64_t *random)
 static int attack_messages(struct arena *a, void *arg)
 {
 	time_t until = time(NULL) + (time_t)arena_seconds(0);
+	uint32_t rounds = soak_rounds(4000);
 	uint64_t random = (uintptr_t)arg;
 	struct raw r = { .sock = -1 };
 
-	for (int i = 0; i < 4000 || time(NULL) < until; i++) {
+	for (uint32_t i = 0; i < rounds || time(NULL) < until; i++) {
 		struct ctl_message m;
 		uint32_t size = random_message(&m, &random);
 

@@ -29,6 +29,7 @@
 
 #include "ring/order.h"
 #include "tests/common/foe.h"
+#include "tests/common/soak.h"
 
 static struct arena arena;
 
@@ -315,14 +316,14 @@ static bool publish_flipped(struct foe *f, struct flipper *p, bool named)
 }
 
 /* How many of the batches that were published while byte at was flipped show it. */
-static uint32_t flip_with(struct foe *f, uint32_t at)
+static uint32_t flip_with(struct foe *f, uint32_t at, uint32_t rounds)
 {
 	struct flipper p = { .foe = f, .at = at, .lock = PTHREAD_MUTEX_INITIALIZER };
 	uint32_t changed = 0;
 	pthread_t thread;
 
 	need(pthread_create(&thread, NULL, flip_main, &p) == 0);
-	for (int i = 0; i < 8; i++) {
+	for (uint32_t i = 0; i < rounds; i++) {
 		changed += publish_flipped(f, &p, at >= 128 || i % 2);
 		foe_reopen(f);
 	}
@@ -335,17 +336,17 @@ static uint32_t flip_with(struct foe *f, uint32_t at)
 
 static int attack_flips(struct arena *a, void *arg)
 {
-	uint32_t in_slots = 0, in_cells = 0;
+	uint32_t in_slots = 0, in_cells = 0, rounds = soak_rounds(8);
 	struct foe f;
 
 	(void)arg;
 	foe_open(&f, a);
 	for (uint32_t at = 0; at < 128; at++)
-		in_slots += flip_with(&f, at);
+		in_slots += flip_with(&f, at, rounds);
 	for (uint32_t at = 128; at < 128 + TENT_CELL_SIZE; at++)
-		in_cells += flip_with(&f, at);
-	printf("flips changed the outcome of %u of 1024 batches in their slots, of %u of 512 "
-	       "in their cells\n", in_slots, in_cells);
+		in_cells += flip_with(&f, at, rounds);
+	printf("flips changed the outcome of %u of %u batches in their slots, of %u of %u "
+	       "in their cells\n", in_slots, 128 * rounds, in_cells, TENT_CELL_SIZE * rounds);
 	fflush(stdout);
 	need(in_slots > 0 && in_cells > 0);
 	return 0;

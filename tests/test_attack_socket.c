@@ -31,6 +31,7 @@
 
 #include "ring/order.h"
 #include "tests/common/foe.h"
+#include "tests/common/soak.h"
 #include "tests/common/stuck_page.h"
 
 #define STRANGER 54321u	/* a user that owns nothing here */
@@ -136,7 +137,7 @@ static void one_tenant_cannot_take_every_place(void **state)
 static int attack_churn(struct arena *a, void *arg)
 {
 	(void)arg;
-	for (int i = 0; i < 300; i++) {
+	for (uint32_t i = soak_rounds(300); i > 0; i--) {
 		struct raw_ring ring;
 		struct raw r;
 

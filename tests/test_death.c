@@ -25,6 +25,7 @@
 #include "engine/peercred.h"
 #include "ring/order.h"
 #include "tests/common/engine_fix.h"
+#include "tests/common/soak.h"
 
 #define SIZE 65536u
 
@@ -180,7 +181,7 @@ static void kill_one(struct honest *h, uint64_t *seed)
 
 static void killing_a_client_at_any_instant_frees_all_it_held(void **state)
 {
-	unsigned kills = getenv("TENT_SOAK") ? 200 : 30;
+	uint32_t kills = soak_rounds(30);
 	uint64_t seed = 20260830;
 	struct honest h = { .client = engine_fix_attach(&fix, "honest") };
 	int fds, maps, threads;
@@ -192,7 +193,7 @@ static void killing_a_client_at_any_instant_frees_all_it_held(void **state)
 	fds = engine_fix_quiet(&fix, 1);
 	maps = engine_fix_count_maps("/memfd:tent-");
 	threads = engine_fix_count_threads();
-	for (unsigned i = 0; i < kills; i++) {
+	for (uint32_t i = 0; i < kills; i++) {
 		kill_one(&h, &seed);
 		engine_fix_quiet(&fix, 1);
 		assert_int_equal(engine_fix_count_maps("/memfd:tent-"), maps);

@@ -16,6 +16,7 @@
 #include <tent/tentring.h>
 
 #include "tests/common/rig.h"
+#include "tests/common/soak.h"
 
 static struct rig *start(const struct rig_options *o)
 {
@@ -421,7 +422,7 @@ static void credits_are_exact_over_random_sequences(void **state)
 	uint32_t owed[RIG_RINGS] = { 0 };
 
 	(void)state;
-	for (uint32_t round = 0; round < 100000; round++) {
+	for (uint32_t round = soak_rounds(100000); round > 0; round--) {
 		uint32_t k = rig_random(&seed) % RIG_RINGS, nr = 1 + rig_random(&seed) % 32;
 		struct rig_ring *ring = &r->rings[k];
 		uint16_t flags = rig_random(&seed) % 3 ? 0 : TENT_SLOT_F_ONE_COMPLETION;
@@ -879,7 +880,7 @@ static void what_was_judged_is_what_runs_while_the_slot_is_flipped(void **state)
 	uint64_t moved = 0, refused = 0, ended = 0;
 
 	(void)state;
-	for (uint32_t round = 0; round < 40; round++) {
+	for (uint32_t round = soak_rounds(40); round > 0; round--) {
 		struct rig *r = start(&(struct rig_options){ .slots = 1, .completions = 1 });
 		struct rig_ring *ring = &r->rings[0];
 		const uint64_t at = RIG_REGION_BYTES - 256;

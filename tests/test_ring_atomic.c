@@ -12,6 +12,7 @@
 
 #include "ring/client_ring.h"
 #include "tests/barrier.h"
+#include "tests/common/soak.h"
 
 #define SLOTS 64u
 #define COMPLETIONS 256u
@@ -286,6 +287,7 @@ struct dekker {
 	uint32_t saw_sleeper, resv2[31];
 	uint32_t start, resv3[31];	/* rounds begun and ended */
 	uint32_t end, resv4[31];
+	uint32_t rounds, resv5[31];
 };
 
 /* The publishing side: store, compiler fence, look. */
@@ -293,7 +295,7 @@ static void *dekker_publish(void *arg)
 {
 	struct dekker *d = arg;
 
-	for (uint32_t round = 1; round <= DEKKER_ROUNDS; round++) {
+	for (uint32_t round = 1; round <= d->rounds; round++) {
 		while (load_acquire(&d->start) != round)
 			spin_pause();
 		store_relaxed(&d->published, round);
@@ -334,8 +336,9 @@ static void two_sides_that_look_late_never_miss_each_other(void **state)
 		skip_because("no membarrier here: sleeps are short instead\n");
 	}
 	memset(d, 0, sizeof(*d));
+	d->rounds = soak_rounds(DEKKER_ROUNDS);
 	assert_int_equal(pthread_create(&thread, NULL, dekker_publish, d), 0);
-	for (uint32_t round = 1; round <= DEKKER_ROUNDS; round++)
+	for (uint32_t round = 1; round <= d->rounds; round++)
 		missed += !dekker_sleep(d, round);
 	pthread_join(thread, NULL);
 	free(d);

@@ -22,6 +22,7 @@
 #include "ring/order.h"
 #include "tests/common/arena.h"
 #include "tests/common/raw.h"
+#include "tests/common/soak.h"
 
 #define BLOCKS	64u
 #define BLOCK	8192u
@@ -281,7 +282,7 @@ void arena_witness(struct arena *a, uint64_t nr)
 /* No test may hang for ever; what they wait for takes milliseconds. */
 static void watch(void)
 {
-	alarm(600 + arena_seconds(0));
+	alarm(soak_rounds(600) + arena_seconds(0));
 }
 
 void arena_start(struct arena *a, const char *const *args)
