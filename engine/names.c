@@ -20,8 +20,7 @@ bool name_is_plain(const char *text)
 	size_t length = strnlen(text, NAME_SIZE);
 
 	return length > 0 && length < NAME_SIZE &&
-	       strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-			    "0123456789._-") == length;
+	       strspn(text, NAME_CHARS) == length;
 }
 
 struct name *name_find(struct names *n, const char *text)

@@ -15,6 +15,7 @@
 #include "engine/tenants.h"
 
 #define NAME_SIZE 64u			/* of the part after host:port/, NUL included */
+#define NAME_CHARS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 #define NAMES_BUCKETS 1024u
 #define NAMES_PER_TENANT_MAX 1024u	/* kept ones */
 #define NAMES_MAX 65536u

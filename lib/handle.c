@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "engine/names.h"
 #include "io/backends.h"
 #include "lib/lib.h"
 
@@ -190,12 +191,9 @@ static int start_local(struct lib_engine *e, const struct engine_config *config)
  * takes plain names only and picks one for the others. */
 static const char *daemon_name(const char *wanted)
 {
-	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-				      "0123456789._-";
-
 	if (!*wanted)
 		return NULL;
-	if (!wanted[strspn(wanted, letters)])
+	if (name_is_plain(wanted))
 		return wanted;
 	lib_warn("local_segment_name is no plain name: tentd picks one");
 	return NULL;
