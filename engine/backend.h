@@ -16,6 +16,8 @@
 
 #include "engine/mem.h"
 
+#define LEVELS 3	/* of priority, 0 first */
+
 struct ring_state;
 struct batch_state;
 struct backend;
@@ -50,7 +52,7 @@ struct transfer {
 	uint8_t opcode;			/* enum tent_opcode */
 	uint8_t intent;			/* enum tent_intent, effective */
 	uint8_t priority;		/* enum tent_priority, effective, never UNSPEC */
-	uint8_t level;			/* where the scheduler holds it now, 0 first */
+	uint8_t level;			/* where the scheduler holds it now */
 	uint16_t flags;			/* TENT_CQE_F_* */
 	uint8_t status;			/* enum tent_task_state */
 	uint8_t transport;		/* enum tent_transport */

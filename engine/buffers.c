@@ -14,10 +14,6 @@
 #include "engine/memory.h"
 #include "ring/sigbus.h"
 
-#ifndef F_SEAL_FUTURE_WRITE
-#define F_SEAL_FUTURE_WRITE 0x0010
-#endif
-
 #define NODE_DIGITS 4u
 #define NODES_MAX 1024
 

@@ -9,6 +9,7 @@
 
 #define ENGINE_POLLERS_MAX 64
 #define CONFIG_KEYS_MAX 32
+#define SOCKET_PATH_SIZE 108	/* of sockaddr_un.sun_path, NUL included */
 
 /* Where a value was read. */
 enum config_source {
@@ -48,9 +49,9 @@ struct engine_config {
 	char null_faults[128];		/* transports/null/faults = "" */
 	uint64_t stream_bytes;		/* transports/shm/stream_bytes = 65536 */
 	/* which engine: "engine" = "thread" | "caller" | "unix:/path" */
-	char attach_path[108];		/* of a running tentd, or "": an engine of our own */
+	char attach_path[SOCKET_PATH_SIZE];		/* of a running tentd, or "": an engine of our own */
 	/* daemon */
-	char socket_path[108];		/* daemon/socket = "/run/tent/tentd.sock" */
+	char socket_path[SOCKET_PATH_SIZE];		/* daemon/socket = "/run/tent/tentd.sock" */
 	bool contain_sigbus;		/* set by tentd: survive clients that punch holes */
 	uint8_t sources[CONFIG_KEYS_MAX]; /* enum config_source, by config_key_at() index */
 };

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* config_keys.c - the table of keys we implement. docs/tent-config.5 explains each. */
 #include <string.h>
-#include <tent/tent.h>
+#include <tent/tentring.h>
 
 #include "engine/config_table.h"
+#include "engine/names.h"
 
 #define GIB (1ull << 30)
-#define NAME_CHARS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 
 #define TARGET(field)							\
 	.offset = offsetof(struct engine_config, field),		\
@@ -18,7 +18,7 @@
 
 static bool is_segment_name(const char *text)
 {
-	return text[strspn(text, NAME_CHARS)] == '\0';
+	return !*text || name_is_plain(text);
 }
 
 /* A host name or an address, scope and brackets included: it ends up in names, so
@@ -105,9 +105,10 @@ static const struct config_key keys[] = {
 	  .initial = "", .meaning = "faults the null transport injects" },
 	{ .path = "daemon/socket", .type = CONFIG_TEXT, TARGET(socket_path),
 	  .valid = is_absolute_path, .allowed = "an absolute path of up to 107 bytes",
-	  .initial = "/run/tent/tentd.sock", .meaning = "where tentd listens" },
+	  .initial = TENTD_SOCKET_DEFAULT, .meaning = "where tentd listens" },
 };
 #define NR_KEYS (sizeof(keys) / sizeof(keys[0]))
+_Static_assert(SOCKET_PATH_SIZE == 108, "what daemon/socket allows");
 _Static_assert(NR_KEYS <= CONFIG_KEYS_MAX, "engine_config.sources holds every key");
 
 const struct config_key *config_key_at(unsigned int i)

@@ -335,8 +335,8 @@ void config_allowed_text(const struct config_key *k, char *text, size_t size)
 			 "or -1 for not pinned", ENGINE_POLLERS_MAX, CORE_MAX);
 		break;
 	case CONFIG_ENGINE:
-		snprintf(text, size, "\"thread\", \"caller\" or \"unix:/path\" of up to "
-			 "107 bytes");
+		snprintf(text, size, "\"thread\", \"caller\" or \"unix:/path\" of up to %d "
+			 "bytes", SOCKET_PATH_SIZE - 1);
 		break;
 	}
 }

@@ -44,7 +44,7 @@ struct listener {
 	struct listener *next;
 	int fd;
 	bool paused;		/* out of descriptors: looked at again a little later */
-	char path[108];
+	char path[SOCKET_PATH_SIZE];
 	dev_t dev;		/* of the socket file we made */
 	ino_t ino;
 };

@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <tent/ctl.h>
 #include <tent/tent.h>
 
 #include "ring/order.h"
@@ -49,7 +50,7 @@ struct segment {
 	uint32_t tenant_uid;
 	int32_t type;			/* enum tent_segment_type */
 	struct client *owner;		/* NULL once it died */
-	char name[128];			/* full name */
+	char name[TENT_CTL_NAME_SIZE];	/* full name */
 };
 
 /* What one client can address: handle -> segment. Immutable, published like a

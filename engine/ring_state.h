@@ -17,8 +17,6 @@
 #include "engine/pages.h"
 #include "engine/poller.h"
 
-#define LEVELS 3
-
 /* A FIFO linked both ways: cancel and drop take out of the middle. */
 struct transfer_queue {
 	struct transfer *head, *tail;

@@ -32,7 +32,6 @@
 #define SHM_QUEUES_MAX	64u	/* pollers of one engine */
 #define SHM_LANES	4u	/* chunks that one owner and poller have on their way */
 #define SHM_CHUNK	65536u	/* bytes of a bounce buffer, and of one system call */
-#define SHM_LEVELS	3u
 
 /* Bounds, nanoseconds. A worker that has not come back after SHM_FENCE_NS does
  * not hold up the end of a cancelled transfer any longer. */
@@ -74,7 +73,7 @@ struct channel {
 	struct private_owner *owner;
 	struct shm_inbox *inbox;
 	struct lane lanes[SHM_LANES];
-	struct transfer_list waiting[SHM_LEVELS]; /* for a lane of this channel */
+	struct transfer_list waiting[LEVELS]; /* for a lane of this channel */
 	uint32_t nr_waiting;
 	uint32_t picks;		/* one in SHM_PICKS takes the lowest level first */
 	TAILQ_ENTRY(channel) starved; /* in queue->starved while nr_waiting > 0 */

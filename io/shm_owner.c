@@ -179,7 +179,7 @@ static void channel_init(struct channel *c, struct private_owner *o, uint32_t in
 	c->owner = o;
 	c->inbox = o->inst->inboxes[index];
 	fetch_add(&c->inbox->refs, 1u); /* R15/A15 */
-	for (uint32_t i = 0; i < SHM_LEVELS; i++)
+	for (uint32_t i = 0; i < LEVELS; i++)
 		transfer_list_init(&c->waiting[i]);
 	for (uint32_t i = 0; i < SHM_LANES; i++) {
 		c->lanes[i].channel = c;

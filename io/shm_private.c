@@ -139,11 +139,6 @@ static struct lane *lane_take(struct channel *c, struct transfer *t, bool is_sou
 
 /* ---- waiting ----------------------------------------------------------- */
 
-static struct transfer_list *level_of(struct channel *c, const struct transfer *t)
-{
-	return &c->waiting[t->level < SHM_LEVELS ? t->level : SHM_LEVELS - 1];
-}
-
 /* While it waits, rail says at which end; shm has no rails to report. */
 enum { WAITS_FOR_SOURCE = 1, WAITS_FOR_TARGET = 2 };
 
@@ -153,7 +148,7 @@ static void waiting_push(struct shm_queue *q, struct transfer *t, uint8_t end)
 						      target_channel(q, t);
 
 	t->rail = end;
-	transfer_list_push(level_of(c, t), t);
+	transfer_list_push(&c->waiting[t->level], t);
 	if (c->nr_waiting++ == 0)
 		TAILQ_INSERT_TAIL(&q->starved, c, starved);
 }
@@ -164,7 +159,7 @@ static void waiting_remove(struct shm_queue *q, struct transfer *t)
 							  target_channel(q, t);
 
 	t->rail = 0;
-	transfer_list_remove(level_of(c, t), t);
+	transfer_list_remove(&c->waiting[t->level], t);
 	/* The poller forgets a channel here, before its owner can close. */
 	if (--c->nr_waiting == 0)
 		TAILQ_REMOVE(&q->starved, c, starved);
@@ -174,8 +169,8 @@ static struct transfer *waiting_pick(struct shm_queue *q, struct channel *c)
 {
 	bool lowest_first = ++c->picks % SHM_PICKS == 0;
 
-	for (uint32_t i = 0; i < SHM_LEVELS; i++) {
-		uint32_t level = lowest_first ? SHM_LEVELS - 1 - i : i;
+	for (uint32_t i = 0; i < LEVELS; i++) {
+		uint32_t level = lowest_first ? LEVELS - 1 - i : i;
 		struct transfer *t = c->waiting[level].first;
 
 		if (t) {

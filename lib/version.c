@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* version.c - what a program can ask the library before it has an engine. */
+#include "engine/intent.h"
 #include "lib/lib.h"
 #include "ring/clock.h"
-
-#define DAY_NS (24ull * 60 * 60 * 1000000000)
-#define BUDGET_MAX_NS (365 * DAY_NS)
 
 uint32_t tent_get_api_version(void)
 {
@@ -34,7 +32,7 @@ int tent_deadline_after_ns(uint64_t budget_ns, uint64_t *deadline_ns_out)
 
 	if (!deadline_ns_out)
 		return lib_fail_null("deadline_ns_out");
-	if (budget_ns > BUDGET_MAX_NS ||
+	if (budget_ns > DEADLINE_HORIZON_NS ||
 	    __builtin_add_overflow(clock_monotonic_ns(), budget_ns, &deadline))
 		return lib_fail_text(TENT_ERR_DEADLINE, TENT_RULE_DEADLINE_FAR, "budget_ns",
 				     "budget_ns is %llu; allowed: up to 365 days",

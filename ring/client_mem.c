@@ -8,8 +8,6 @@
 
 #include "ring/client.h"
 
-#define SEALS_SIZE (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
-
 static int copy_location(char to[64], const char *location)
 {
 	return client_copy_text(to, 64, location ? location : "*", TENT_RULE_LOCATION);

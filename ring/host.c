@@ -16,11 +16,6 @@
 #include "ring/wake.h"
 
 #define OWN_LINES 128u	/* what one writer writes shares no 128 bytes with others */
-#define COMPLETION_PIPE_BYTES 4096
-
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
 
 static bool is_ring_size(uint32_t count)
 {
@@ -98,7 +93,7 @@ static int open_completion_pipe(struct ring_host *h)
 
 	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0)
 		return -errno;
-	fcntl(fds[1], F_SETPIPE_SZ, COMPLETION_PIPE_BYTES); /* the default works too */
+	fcntl(fds[1], F_SETPIPE_SZ, WAKE_PIPE_BYTES); /* the default works too */
 	h->completion_write_fd = fds[1];
 	h->completion_fd = reopen(fds[0]);
 	close(fds[0]);

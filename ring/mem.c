@@ -19,12 +19,6 @@
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
-#ifndef F_SEAL_FUTURE_WRITE
-#define F_SEAL_FUTURE_WRITE 0x0010
-#endif
 
 #define HUGE_PAGE_USUAL (2u << 20)
 
@@ -98,10 +92,8 @@ static int populate(const struct shared_mem *m)
  * made by anybody. */
 static int seal(const struct shared_mem *m, bool reader_only)
 {
-	int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+	int seals = SEALS_SIZE | (reader_only ? F_SEAL_FUTURE_WRITE : 0);
 
-	if (reader_only)
-		seals |= F_SEAL_FUTURE_WRITE;
 	return fcntl(m->fd, F_ADD_SEALS, seals) < 0 ? -errno : 0;
 }
 

@@ -10,16 +10,6 @@
 
 #include "ring/client_ring.h"
 
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22
-#define MADV_POPULATE_WRITE 23
-#endif
-#ifndef F_SEAL_FUTURE_WRITE
-#define F_SEAL_FUTURE_WRITE 0x0010
-#endif
-
-#define SEALS_SIZE (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
-
 enum ring_fd { FD_CLIENT, FD_ENGINE, FD_WAKE, FD_COMPLETION, FD_COUNT };
 
 /* Pages of its own, wiped by a fork (see client_ring.h). */

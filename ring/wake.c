@@ -15,8 +15,6 @@
 #include "ring/order.h"
 #include "ring/wake.h"
 
-#define PIPE_BYTES 4096
-
 /* The kernel's struct for the futex syscall number this ABI has. */
 #if defined(SYS_futex)
 #define FUTEX_NUMBER SYS_futex
@@ -68,7 +66,7 @@ void wake_event_signal(int fd)
 /* An eventfd gives its count, a pipe all the tokens that fit into it. */
 void wake_event_drain(int fd)
 {
-	uint64_t counts[PIPE_BYTES / sizeof(uint64_t)];
+	uint64_t counts[WAKE_PIPE_BYTES / sizeof(uint64_t)];
 	struct iovec v = { counts, sizeof(counts) };
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 

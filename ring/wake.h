@@ -30,6 +30,8 @@ int wake_futex_wait(const uint32_t *word, uint32_t expected, uint64_t timeout_ns
 /* Wakes every sleeper of a word. */
 void wake_futex_wake(uint32_t *word);
 
+#define WAKE_PIPE_BYTES 4096	/* of a pipe that stands for an eventfd */
+
 /* Adds 1 to an eventfd, or a token to a pipe that stands for one. */
 void wake_event_signal(int fd);
 

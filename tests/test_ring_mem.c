@@ -7,11 +7,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#ifndef F_SEAL_FUTURE_WRITE
-#define F_SEAL_FUTURE_WRITE 0x0010
-#endif
-#define SEALS_SIZE (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
-
 static size_t page_size(void)
 {
 	return (size_t)sysconf(_SC_PAGESIZE);
