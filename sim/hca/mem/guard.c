@@ -69,7 +69,7 @@ static void leave(const struct guard *g)
 
 /* Not memcpy(): a sanitizer would take the program's freed memory, which a device may well
  * touch, for a fault of ours. */
-static inline __attribute__((no_sanitize("address", "thread"), always_inline))
+static __attribute__((no_sanitize("address", "thread"), noinline))
 void copy(void *to, const void *from, size_t n)
 {
 #if defined(__x86_64__)

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sys.h - mapping calls that go past the interposed ones of front/: what we map for
+ * ourselves is none of the program's business.
+ */
+#ifndef TENT_SIM_HCA_SYS_H
+#define TENT_SIM_HCA_SYS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* MAP_FAILED and errno, as mmap(). */
+static inline void *sys_map_shared(size_t n, int prot, int flags, int fd, uint64_t offset)
+{
+	return (void *)syscall(SYS_mmap, NULL, n, prot, MAP_SHARED | flags, fd, offset);
+}
+
+static inline void sys_unmap(void *start, size_t n)
+{
+	syscall(SYS_munmap, start, n);
+}
+
+/* 0, or -1 and errno. */
+static inline int sys_protect(void *start, size_t n, int prot)
+{
+	return (int)syscall(SYS_mprotect, start, n, prot);
+}
+
+#endif /* TENT_SIM_HCA_SYS_H */
