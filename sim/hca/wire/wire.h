@@ -19,6 +19,7 @@
 #define WIRE_UDP_PORT 4791
 #define WIRE_MAX_GIDS 16
 #define WIRE_LID_MASK 0x7fffu
+#define WIRE_MAX_PORTS 2
 
 /* A port as the wire sees it. May lie in memory that the holder changes meanwhile: each
  * field is read once per use. */
@@ -62,7 +63,7 @@ struct wire_counters {
 };
 
 struct wire_device {
-	const struct wire_port *ports;	/* port n is ports[n - 1] */
+	const struct wire_port *ports[WIRE_MAX_PORTS]; /* port n is ports[n - 1] */
 	uint32_t nr_ports;
 	struct wire_faults *faults;	/* NULL: none */
 	struct wire_counters *counters;	/* not NULL */
@@ -78,6 +79,10 @@ struct wire_config {
 };
 
 struct wire;
+
+/* A port GUID of an InfiniBand link says what address carries it, so that a GID is
+ * enough to reply to. */
+void wire_ib_guid(const uint8_t ipv4[4], uint8_t guid[8]);
 
 int wire_open(struct wire **out, const struct wire_config *c);
 void wire_close(struct wire *w);
