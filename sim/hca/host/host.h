@@ -17,7 +17,7 @@
 
 #define HOST_SOCKET_NAME "tent-hca"	/* abstract */
 #define HOST_MAX_DEVICES 8
-#define HOST_MAX_PORTS 2
+#define HOST_MAX_PORTS WIRE_MAX_PORTS
 #define HOST_NR_SLOTS 256		/* slot 0 is the holder's own: QP 0 and 1 */
 #define HOST_SLOT_SHIFT 16		/* QPN = slot << 16 | index */
 
@@ -45,6 +45,10 @@ struct host_device {
 	struct host_port ports[HOST_MAX_PORTS];
 };
 
+struct host_user {			/* of a slot */
+	uint32_t pid, uid;		/* pid 0: the slot is free */
+};
+
 struct host_table {
 	uint32_t generation;		/* odd while the holder writes */
 	uint32_t nr_devices;
@@ -52,6 +56,7 @@ struct host_table {
 	uint32_t resv;
 	char tree[64];			/* DIR of tree.h */
 	struct host_device devices[HOST_MAX_DEVICES];
+	struct host_user users[HOST_NR_SLOTS];
 };
 
 /* ---- faults and counters: everyone writes, so nobody trusts --------------- */
