@@ -14,11 +14,6 @@
 
 /* ---- opening ----------------------------------------------------------- */
 
-static bool is_ring_size(uint32_t n)
-{
-	return n && n <= TENT_SLOTS_MAX && !(n & (n - 1));
-}
-
 /* A tenant's rings share a poller; a new tenant gets the one with fewest. */
 static uint32_t choose_poller(const struct engine *e, const struct tenant *t)
 {

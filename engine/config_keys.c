@@ -121,16 +121,18 @@ unsigned int config_key_index(const struct config_key *k)
 	return (unsigned int)(k - keys);
 }
 
+const char *config_path_as(const char *own, const char *path)
+{
+	bool is_short = strncmp(path, "rdma", 4) == 0 && (path[4] == '/' || !path[4]);
+
+	return is_short && strncmp(own, "transports/rdma/", 16) == 0 ?
+	       own + strlen("transports/") : own;
+}
+
 const struct config_key *config_key_find(const char *path)
 {
-	bool short_rdma = strncmp(path, "rdma/", 5) == 0;
-
 	for (unsigned int i = 0; i < NR_KEYS; i++) {
-		const char *own = keys[i].path;
-
-		if (short_rdma && strncmp(own, "transports/rdma/", 16) == 0)
-			own += strlen("transports/");
-		if (strcmp(own, path) == 0)
+		if (strcmp(config_path_as(keys[i].path, path), path) == 0)
 			return &keys[i];
 	}
 	return NULL;

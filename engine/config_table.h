@@ -44,7 +44,10 @@ struct config_foreign {
 
 /* Key number i, or NULL past the last. */
 const struct config_key *config_key_at(unsigned int i);
-/* By path; "rdma/x" is another spelling of "transports/rdma/x". NULL: unknown. */
+/* A table's path in the spelling that path uses: "rdma/x" is another one for
+ * "transports/rdma/x". */
+const char *config_path_as(const char *own, const char *path);
+/* By path, in either spelling. NULL: unknown. */
 const struct config_key *config_key_find(const char *path);
 unsigned int config_key_index(const struct config_key *k);
 /* The known key that a mistyped path most resembles, or NULL. */

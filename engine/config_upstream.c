@@ -234,19 +234,10 @@ static bool stands_for(const char *name, const char *path)
 	return strcmp(name, path) == 0;
 }
 
-static const char *skip_transports(const char *name)
-{
-	return strncmp(name, "transports/rdma/", 16) == 0 ? name + strlen("transports/") : name;
-}
-
 const struct config_foreign *config_foreign_find(const char *path)
 {
-	bool short_rdma = strncmp(path, "rdma/", 5) == 0;
-
 	for (unsigned int i = 0; i < NR_FOREIGN; i++) {
-		const char *name = foreign[i].path;
-
-		if (stands_for(short_rdma ? skip_transports(name) : name, path))
+		if (stands_for(config_path_as(foreign[i].path, path), path))
 			return &foreign[i];
 	}
 	return NULL;
@@ -268,8 +259,7 @@ bool config_is_section(const char *path)
 			return true;
 	}
 	for (unsigned int i = 0; i < NR_FOREIGN; i++) {
-		if (lies_below(path, foreign[i].path) ||
-		    lies_below(path, skip_transports(foreign[i].path)))
+		if (lies_below(path, config_path_as(foreign[i].path, path)))
 			return true;
 	}
 	return false;

@@ -173,12 +173,6 @@ static int open_fds(struct engine *e)
 	       -errno : 0;
 }
 
-static void close_fd(int fd)
-{
-	if (fd >= 0)
-		close(fd);
-}
-
 /* No thread of the engine runs any more. */
 static void engine_free(struct engine *e)
 {
@@ -196,10 +190,10 @@ static void engine_free(struct engine *e)
 	tenants_close(&e->tenants);
 	if (e->guards)
 		sigbus_uninstall();
-	close_fd(e->wake_fd);
-	close_fd(e->answer_fd);
-	close_fd(e->epoll_fd);
-	close_fd(e->reserve_fd);
+	fd_close(&e->wake_fd);
+	fd_close(&e->answer_fd);
+	fd_close(&e->epoll_fd);
+	fd_close(&e->reserve_fd);
 	pthread_mutex_destroy(&e->inbox_lock);
 	free(e);
 }

@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "engine/intent.h"
 #include "engine/query.h"
@@ -27,22 +26,6 @@ struct question {
 /* ---- reading ----------------------------------------------------------- */
 
 /* A memfd only: reading other files may wait for somebody. -errno. */
-static int read_exactly(int fd, void *to, size_t size, off_t offset)
-{
-	while (size) {
-		ssize_t n = pread(fd, to, size, offset);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -ENODATA;
-		to = (char *)to + n;
-		offset += n;
-		size -= (size_t)n;
-	}
-	return 0;
-}
-
 static int question_read(struct question *q, int fd)
 {
 	size_t slots = q->count * sizeof(*q->slots), cells = q->count * sizeof(*q->cells);
@@ -58,8 +41,8 @@ static int question_read(struct question *q, int fd)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < q->count; i++)
 		q->list[i] = &q->transfers[i];
-	rc = read_exactly(fd, q->slots, slots, 0);
-	return rc < 0 ? rc : read_exactly(fd, q->cells, cells, (off_t)slots);
+	rc = memfd_read(fd, q->slots, slots, 0);
+	return rc < 0 ? rc : memfd_read(fd, q->cells, cells, (off_t)slots);
 }
 
 static void question_free(struct question *q)

@@ -88,18 +88,11 @@ static void count(const struct pages_info *info, bool taken)
 	pthread_mutex_unlock(&pages.lock);
 }
 
-static size_t round_up(size_t size, size_t page)
-{
-	size_t sum;
-
-	return __builtin_add_overflow(size, page - 1, &sum) ? 0 : sum & ~(page - 1);
-}
-
 static void *alloc_huge(const struct hugetlbfs_api *api, size_t size, struct pages_info *info)
 {
 	void *addr;
 
-	info->size = round_up(size, huge_page_size());
+	info->size = page_round_up(size, huge_page_size());
 	addr = info->size ? api->get_huge_pages(info->size, GET_HUGE_DEFAULT) : NULL;
 	info->kind = addr ? TENT_PAGE_HUGE : TENT_PAGE_BASE;
 	info->reason = addr ? 0 : ENOMEM;
@@ -111,7 +104,7 @@ static void *alloc_base(size_t size, struct pages_info *info)
 {
 	void *addr;
 
-	info->size = round_up(size, (size_t)sysconf(_SC_PAGESIZE));
+	info->size = page_round_up(size, (size_t)sysconf(_SC_PAGESIZE));
 	addr = info->size ? mmap(NULL, info->size, PROT_READ | PROT_WRITE,
 				 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
 	if (addr != MAP_FAILED)
@@ -140,7 +133,7 @@ void *pages_alloc(size_t size, struct pages_info *info)
 
 	*info = (struct pages_info){ .reason = 0 };
 	if (size >= huge / 2 && size <= SIZE_MAX - huge) {
-		if (huge_pages_free() >= round_up(size, huge) / huge)
+		if (huge_pages_free() >= page_round_up(size, huge) / huge)
 			api = loaded_api(&info->missing);
 		if (!api)
 			info->reason = info->missing ? ENOENT : ENOMEM;

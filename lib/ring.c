@@ -11,9 +11,9 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "lib/lib.h"
+#include "ring/mem.h"
 
 #define SPINS 200		/* looks at a taken lock before yielding */
 #define YIELDS 50		/* yields before sleeping */
@@ -176,9 +176,7 @@ static void ring_free(struct lib_ring *r)
 /* It outlives a ring that broke: who waits on it must still see that. */
 static void watch_close(struct lib_ring *r)
 {
-	if (r->watch_fd >= 0)
-		close(r->watch_fd);
-	r->watch_fd = -1;
+	fd_close(&r->watch_fd);
 }
 
 /* Opens a ring in r, which has none. */

@@ -85,16 +85,10 @@ static int hello(struct tent_client *c, const char *name, uint32_t features)
 	return 0;
 }
 
-static void close_fd(int fd)
-{
-	if (fd >= 0)
-		close(fd);
-}
-
 static void client_free(struct tent_client *c)
 {
-	close_fd(c->fd);
-	close_fd(c->pidfd);
+	fd_close(&c->fd);
+	fd_close(&c->pidfd);
 	pthread_mutex_destroy(&c->lock);
 	free(c);
 }
@@ -106,7 +100,7 @@ static int attach_features(int fd, const char *name, uint32_t features,
 	int rc;
 
 	if (!c) {
-		close_fd(fd);
+		fd_close(&fd);
 		return client_fail_system("calloc of a client", -ENOMEM);
 	}
 	pthread_mutex_init(&c->lock, NULL);
@@ -152,7 +146,7 @@ int tent_client_observe(const char *path, struct tent_client **client)
 int tent_client_attach_fd(int fd, const char *name, struct tent_client **client)
 {
 	if (!client) {
-		close_fd(fd);
+		fd_close(&fd);
 		return client_fail(TENT_RULE_ARG_NULL, 0);
 	}
 	return attach_features(fd, name, 0, client);

@@ -2,9 +2,7 @@
 /* client_mem.c - the memory a client lets its requests name. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "ring/client.h"
 
@@ -47,6 +45,14 @@ static int alloc_buffer(struct tent_client *c, size_t length, const char *locati
 	return free_rc ? free_rc : rc;
 }
 
+static void mapping_link(struct tent_client *c, struct client_mapping *map)
+{
+	pthread_mutex_lock(&c->lock);
+	map->next = c->mappings;
+	c->mappings = map;
+	pthread_mutex_unlock(&c->lock);
+}
+
 int tent_client_alloc(struct tent_client *client, size_t length, const char *location,
 		      void **addr)
 {
@@ -64,10 +70,7 @@ int tent_client_alloc(struct tent_client *client, size_t length, const char *loc
 		return rc;
 	}
 	*addr = map->mem.addr;
-	pthread_mutex_lock(&client->lock);
-	map->next = client->mappings;
-	client->mappings = map;
-	pthread_mutex_unlock(&client->lock);
+	mapping_link(client, map);
 	return 0;
 }
 
@@ -88,14 +91,6 @@ static struct client_mapping *mapping_take(struct tent_client *c, const void *ad
 	return found;
 }
 
-static void mapping_put_back(struct tent_client *c, struct client_mapping *map)
-{
-	pthread_mutex_lock(&c->lock);
-	map->next = c->mappings;
-	c->mappings = map;
-	pthread_mutex_unlock(&c->lock);
-}
-
 /* A lost engine touches nothing any more, so the memory can go then too. */
 int tent_client_free(struct tent_client *client, void *addr)
 {
@@ -109,7 +104,7 @@ int tent_client_free(struct tent_client *client, void *addr)
 		return client_fail(TENT_RULE_MEM_UNKNOWN, (int64_t)(uintptr_t)addr);
 	rc = client_call_id(client, TENT_CTL_MEM_FREE, map->buffer_id);
 	if (rc && rc != TENT_ERR_ENGINE_LOST) {
-		mapping_put_back(client, map);
+		mapping_link(client, map);
 		return rc;
 	}
 	shared_mem_destroy(&map->mem);

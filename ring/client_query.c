@@ -2,34 +2,12 @@
 /* client_query.c - asks the engine for JSON: what it holds, what it would do. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "ring/client.h"
 #include "ring/entry.h"
 
 #define TEXT_MAX (1u << 30)
-
-/* By pread: a mapping of somebody else's memfd could fault under us. */
-static int read_text(int fd, char *text, size_t length)
-{
-	size_t done = 0;
-
-	while (done < length) {
-		ssize_t n = pread(fd, text + done, length - done, (off_t)done);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -ENODATA;
-		done += (size_t)n;
-	}
-	text[length] = '\0';
-	return 0;
-}
 
 static int take_text(struct ctl_message *m, char **json)
 {
@@ -42,7 +20,8 @@ static int take_text(struct ctl_message *m, char **json)
 	text = malloc((size_t)r->length + 1);
 	if (!text)
 		return client_fail_system("malloc of a query's text", -ENOMEM);
-	rc = read_text(m->fds[0], text, (size_t)r->length);
+	text[r->length] = '\0';
+	rc = memfd_read(m->fds[0], text, (size_t)r->length, 0);
 	if (rc < 0) {
 		free(text);
 		return client_fail_system("reading a query's text", rc);

@@ -17,11 +17,6 @@
 
 #define OWN_LINES 128u	/* what one writer writes shares no 128 bytes with others */
 
-static bool is_ring_size(uint32_t count)
-{
-	return count && count <= TENT_SLOTS_MAX && !(count & (count - 1));
-}
-
 static uint64_t align_up(uint64_t offset)
 {
 	return (offset + OWN_LINES - 1) & ~(uint64_t)(OWN_LINES - 1);
@@ -184,20 +179,13 @@ int ring_host_create(struct ring_host *h, const struct ring_geometry *g)
 	return 0;
 }
 
-static void close_fd(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-}
-
 void ring_host_destroy(struct ring_host *h)
 {
 	shared_mem_destroy(&h->client_mem);
 	shared_mem_destroy(&h->engine_mem);
-	close_fd(&h->event_fd);
-	close_fd(&h->completion_fd);
-	close_fd(&h->completion_write_fd);
+	fd_close(&h->event_fd);
+	fd_close(&h->completion_fd);
+	fd_close(&h->completion_write_fd);
 }
 
 static void wake_futex(struct ring_host *h)

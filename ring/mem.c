@@ -38,16 +38,6 @@ size_t huge_page_size(void)
 	return kib ? (size_t)kib << 10 : HUGE_PAGE_USUAL;
 }
 
-/* Bytes rounded up to whole pages; 0 when that overflows. */
-static size_t round_up(size_t size, size_t page)
-{
-	size_t sum;
-
-	if (__builtin_add_overflow(size, page - 1, &sum))
-		return 0;
-	return sum & ~(page - 1);
-}
-
 /* Kernels since 6.3 want the exec bit decided, older ones do not know the flag. */
 static int open_memfd(const char *name, unsigned int flags)
 {
@@ -103,7 +93,7 @@ static int create_pages(struct shared_mem *m, const char *name, size_t size,
 	bool huge = m->page_kind == TENT_PAGE_HUGE;
 	int rc;
 
-	m->size = round_up(size, page);
+	m->size = page_round_up(size, page);
 	if (!m->size)
 		return -EOVERFLOW;
 	m->fd = open_memfd(name, huge ? MFD_HUGETLB : 0);
@@ -166,7 +156,7 @@ static int check_foreign(struct shared_mem *m, int fd, size_t size, int required
 	rc = page_of(fd, &page, &m->page_kind);
 	if (rc < 0)
 		return rc;
-	m->size = round_up(size, page);
+	m->size = page_round_up(size, page);
 	if (fstat(fd, &st) < 0)
 		return -errno;
 	return !m->size || (uint64_t)st.st_size < m->size ? -EINVAL : 0;
@@ -192,8 +182,29 @@ void shared_mem_destroy(struct shared_mem *m)
 {
 	if (m->addr)
 		munmap(m->addr, m->size);
-	if (m->fd >= 0)
-		close(m->fd);
 	m->addr = NULL;
-	m->fd = -1;
+	fd_close(&m->fd);
+}
+
+int memfd_read(int fd, void *to, size_t size, off_t offset)
+{
+	while (size) {
+		ssize_t n = pread(fd, to, size, offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -ENODATA;
+		to = (char *)to + n;
+		offset += n;
+		size -= (size_t)n;
+	}
+	return 0;
+}
+
+void fd_close(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
 }

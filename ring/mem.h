@@ -48,4 +48,25 @@ void shared_mem_destroy(struct shared_mem *m);
 
 size_t huge_page_size(void); /* default huge page size, bytes */
 
+/* Bytes rounded up to whole pages; 0 when that overflows. */
+static inline size_t page_round_up(size_t size, size_t page)
+{
+	size_t sum;
+
+	return __builtin_add_overflow(size, page - 1, &sum) ? 0 : sum & ~(page - 1);
+}
+
+/* Reads size bytes of a foreign memfd; a mapping of it could fault under us. 0, -errno,
+ * -ENODATA when it has fewer. */
+int memfd_read(int fd, void *to, size_t size, off_t offset);
+
+/* Closes what is open and forgets it. */
+void fd_close(int *fd);
+
+/* Can a ring have so many slots, or completions? */
+static inline bool is_ring_size(uint32_t count)
+{
+	return count && count <= TENT_SLOTS_MAX && !(count & (count - 1));
+}
+
 #endif /* TENT_RING_MEM_H */

@@ -2,11 +2,9 @@
 /* ring.c - opens a ring: asks for it, maps it, checks it, and closes it again. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "ring/client_ring.h"
 
@@ -50,10 +48,8 @@ void ring_record_release(struct ring_record *record)
 {
 	shared_mem_destroy(&record->client_mem);
 	shared_mem_destroy(&record->engine_mem);
-	if (record->wake_fd >= 0)
-		close(record->wake_fd);
-	if (record->completion_fd >= 0)
-		close(record->completion_fd);
+	fd_close(&record->wake_fd);
+	fd_close(&record->completion_fd);
 	ring_free(record->ring);
 	free(record);
 }
@@ -69,8 +65,8 @@ static int map_one(struct shared_mem *m, int *fd, uint64_t size, bool writable, 
 	rc = shared_mem_map(m, *fd, (size_t)size, writable, seals);
 	if (rc < 0)
 		return client_fail_system("the engine's ring memory was refused", rc);
-	close(*fd);
-	*fd = m->fd = -1;
+	m->fd = -1;
+	fd_close(fd);
 	madvise(m->addr, m->size, writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
 	return 0;
 }

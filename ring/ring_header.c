@@ -13,19 +13,9 @@ struct area {
 	uint64_t offset, size;
 };
 
-static bool is_power_of_two(uint32_t n)
-{
-	return n && !(n & (n - 1));
-}
-
-static bool is_count(uint32_t n)
-{
-	return is_power_of_two(n) && n <= TENT_SLOTS_MAX;
-}
-
 static bool is_stride(uint32_t n, uint32_t minimum)
 {
-	return is_power_of_two(n) && n >= minimum && n <= TENT_REQUEST_MAX_STRIDE;
+	return n && !(n & (n - 1)) && n >= minimum && n <= TENT_REQUEST_MAX_STRIDE;
 }
 
 /* Aligned, and inside size bytes. */
@@ -64,11 +54,11 @@ static const char *check_identity(const struct tent_ring_header *h, uint64_t epo
 
 static const char *check_shape(const struct tent_ring_header *h)
 {
-	if (!is_count(h->slot_count))
+	if (!is_ring_size(h->slot_count))
 		return "slot_count";
 	if (!is_stride(h->slot_stride, sizeof(struct tent_slot)))
 		return "slot_stride";
-	if (!is_count(h->completion_count))
+	if (!is_ring_size(h->completion_count))
 		return "completion_count";
 	if (!is_stride(h->completion_stride, sizeof(struct tent_completion)))
 		return "completion_stride";

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <tent/tentring.h>
 
