@@ -165,7 +165,7 @@ $(B)/perf/cost_driver: $(B)/perf/cost_driver.o $(INTERNAL)
 
 # Nothing of the product is in it. front/ takes libc's names, so only the preloaded
 # library may hold it.
-SIM_PARTS := $(call objs,$(foreach d,engine mem wire host doorbell cm,sim/hca/$(d)/*.c))
+SIM_PARTS := $(call objs,$(foreach d,engine mem wire host doorbell cm uverbs,sim/hca/$(d)/*.c))
 HCA	:= $(B)/sim/hca.a
 SIM	:= $(B)/libtent-hca.so $(B)/tent-sim
 
