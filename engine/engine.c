@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +15,7 @@
 #include <unistd.h>
 
 #include "engine/client.h"
+#include "engine/thread.h"
 #include "ring/sigbus.h"
 
 static int fail(char *error, size_t size, int rc, const char *format, ...)
@@ -247,17 +247,10 @@ static int engine_open(struct engine *e, const struct backend *const *backends, 
 	return rc;
 }
 
-/* Signals are the program's; but those that a thread raises itself are not held back. */
 static int start_control(struct engine *e)
 {
-	sigset_t all, before;
-	int rc;
+	int rc = thread_start(&e->thread, NULL, control_main, e);
 
-	sigfillset(&all);
-	sigdelset(&all, SIGBUS);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = -pthread_create(&e->thread, NULL, control_main, e);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (rc == 0)
 		pthread_setname_np(e->thread, "tent-control");
 	return rc;

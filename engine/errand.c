@@ -3,15 +3,14 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "engine/client.h"
 #include "engine/errand.h"
+#include "engine/thread.h"
 
-#define STACK_SIZE (256u * 1024)
 #define STRAYS_MAX 256u
 
 /* errand.life, R12/A12. Whoever exchanges it second knows what the first one did. */
@@ -43,25 +42,6 @@ bool errand_seal(int sock)
 {
 	shutdown(sock, SHUT_RD);
 	return errand_peek(sock) < PEEK_PLAIN;
-}
-
-static int start_thread(void *(*body)(void *), void *arg)
-{
-	pthread_attr_t attr;
-	sigset_t all, before;
-	pthread_t thread;
-	int rc = pthread_attr_init(&attr);
-
-	if (rc)
-		return -rc;
-	pthread_attr_setstacksize(&attr, STACK_SIZE);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&thread, &attr, body, arg);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attr);
-	return -rc;
 }
 
 /* Everything a client may send is a memfd; those can be closed anywhere. */
@@ -111,6 +91,7 @@ static void errand_back(struct engine *e, struct inbox_item *item)
 static int errand_send(struct engine *e, struct client *c, int sock, bool receives)
 {
 	struct errand *errand = sock < 0 ? NULL : calloc(1, sizeof(*errand));
+	pthread_t thread;
 	int rc;
 
 	if (!errand)
@@ -120,7 +101,7 @@ static int errand_send(struct engine *e, struct client *c, int sock, bool receiv
 	errand->client = c;
 	errand->sock = sock;
 	errand->receives = receives;
-	rc = start_thread(errand_main, errand);
+	rc = thread_start_small(&thread, true, errand_main, errand);
 	if (rc < 0)
 		free(errand);
 	else
@@ -158,8 +139,10 @@ static void *stray_main(void *arg)
 
 void errand_close_stray(int fd)
 {
+	pthread_t thread;
+
 	if (fetch_add(&nr_strays, 1u) < STRAYS_MAX && /* no pair */
-	    start_thread(stray_main, (void *)(intptr_t)fd) == 0)
+	    thread_start_small(&thread, true, stray_main, (void *)(intptr_t)fd) == 0)
 		return;
 	fetch_add(&nr_strays, -1u);
 	close(fd);

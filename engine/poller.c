@@ -6,7 +6,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +14,7 @@
 #include "engine/intake.h"
 #include "engine/sched.h"
 #include "engine/stats.h"
+#include "engine/thread.h"
 #include "ring/spin.h"
 #include "ring/wake.h"
 
@@ -133,10 +133,8 @@ static int pin(pthread_attr_t *attr, int core)
 	return -pthread_attr_setaffinity_np(attr, sizeof(set), &set);
 }
 
-/* The program's signals are not ours to take. */
 static int start_thread(struct poller *p)
 {
-	sigset_t all, before;
 	pthread_attr_t attr;
 	int rc;
 
@@ -144,13 +142,8 @@ static int start_thread(struct poller *p)
 	if (rc < 0)
 		return rc;
 	rc = pin(&attr, p->o.core);
-	if (rc == 0) {
-		sigfillset(&all);
-		sigdelset(&all, SIGBUS);	/* see ring/sigbus.h */
-		pthread_sigmask(SIG_SETMASK, &all, &before);
-		rc = -pthread_create(&p->thread, &attr, poller_main, p);
-		pthread_sigmask(SIG_SETMASK, &before, NULL);
-	}
+	if (rc == 0)
+		rc = thread_start(&p->thread, &attr, poller_main, p);
 	pthread_attr_destroy(&attr);
 	if (rc < 0)
 		return rc;

@@ -13,11 +13,11 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "engine/thread.h"
 #include "io/shm.h"
 #include "ring/clock.h"
 #include "ring/wake.h"
@@ -188,24 +188,6 @@ static void channel_init(struct channel *c, struct private_owner *o, uint32_t in
 	}
 }
 
-/* Signals are not its concern. */
-static int worker_start(struct private_owner *o)
-{
-	pthread_attr_t attr;
-	sigset_t all, old;
-	int rc = pthread_attr_init(&attr);
-
-	if (rc)
-		return -rc;
-	sigfillset(&all);
-	pthread_attr_setstacksize(&attr, 256 * 1024);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&o->thread, &attr, worker_main, o);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
-	return -rc;
-}
-
 static struct private_owner *owner_alloc(struct shm_instance *inst, int mem_fd)
 {
 	size_t size = (size_t)inst->nr_queues * SHM_LANES * SHM_CHUNK;
@@ -242,7 +224,7 @@ int shm_owner_open(struct backend_instance *base, int mem_fd,
 	o = owner_alloc(inst, mem_fd);
 	if (!o)
 		return -ENOMEM;
-	rc = worker_start(o);
+	rc = thread_start_small(&o->thread, false, worker_main, o);
 	if (rc) {
 		owner_free(o);
 		return rc;

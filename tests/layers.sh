@@ -28,7 +28,7 @@ includes() {
 includes uapi 'nothing by quotes'
 includes ring 'ring/'
 includes engine 'ring/|engine/'
-includes io 'ring/|io/|engine/backend\.h"|engine/mem\.h"|engine/transfer_list\.h"'
+includes io 'ring/|io/|engine/backend\.h"|engine/mem\.h"|engine/thread\.h"|engine/transfer_list\.h"'
 includes lib 'ring/|engine/|io/|lib/'
 includes tools 'ring/|engine/|io/|lib/|tools/'
 includes perf 'ring/|engine/|io/|lib/|perf/'
