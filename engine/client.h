@@ -121,8 +121,6 @@ void client_ring_close(struct engine *e, struct client *c, struct ctl_message *m
 /* Ends all rings, a round at a time. */
 void client_rings_end(struct engine *e, struct client *c,
 		      void (*after)(struct engine *e, struct client *c));
-/* Adds the sums of s, not what is a state of now. */
-void poller_stats_add(struct poller_stats *sum, const struct poller_stats *s);
 /* Tells pollers whether there are more spinners than cores. */
 void client_rings_spin(struct engine *e);
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "engine/client.h"
+#include "engine/stats.h"
 #include "ring/sigbus.h"
 #include "ring/spin.h"
 
@@ -177,15 +178,6 @@ void client_ring_open(struct engine *e, struct client *c, struct ctl_message *m)
 
 /* ---- closing ----------------------------------------------------------- */
 
-void poller_stats_add(struct poller_stats *sum, const struct poller_stats *s)
-{
-	const uint64_t *from = (const uint64_t *)s;
-	uint64_t *to = (uint64_t *)sum;
-
-	for (size_t i = 0; i < offsetof(struct poller_stats, rings) / sizeof(*to); i++)
-		to[i] += from[i];
-}
-
 /* Its poller has let go of it. */
 static void ring_destroy(struct engine *e, struct client *c, struct client_ring *r)
 {
@@ -196,7 +188,7 @@ static void ring_destroy(struct engine *e, struct client *c, struct client_ring 
 		at = &(*at)->next;
 	*at = r->next;
 	ring_stats_read(r->state, &s);
-	poller_stats_add(&c->closed, &s);
+	stats_add(&c->closed, &s);
 	c->nr_rings--;
 	c->allocated -= ring_bytes(r);
 	c->tenant->nr_rings--;

@@ -16,6 +16,7 @@
 
 #include "engine/query.h"
 #include "engine/segments.h"
+#include "engine/stats.h"
 
 static const char *const opcodes[] = { "read", "write" };
 static const char *const intents[] = {
@@ -165,7 +166,7 @@ static struct poller_stats client_sums(const struct client *c)
 
 	for (const struct client_ring *r = c->rings; r; r = r->next) {
 		ring_stats_read(r->state, &s);
-		poller_stats_add(&sum, &s);
+		stats_add(&sum, &s);
 	}
 	return sum;
 }

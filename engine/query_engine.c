@@ -5,6 +5,7 @@
 
 #include "engine/pages.h"
 #include "engine/query.h"
+#include "engine/stats.h"
 
 static const char *page_name(uint32_t kind)
 {
@@ -71,7 +72,7 @@ static json_t *totals_json(const struct engine *e)
 
 	for (uint32_t i = 0; i < e->nr_pollers; i++) {
 		poller_stats_read(e->pollers[i].poller, &s);
-		poller_stats_add(&sum, &s);
+		stats_add(&sum, &s);
 	}
 	return stats_json(&sum);
 }
