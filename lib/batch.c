@@ -196,7 +196,7 @@ struct lib_batch *lib_batch_find(struct lib_engine *e, uint64_t id)
 	if (b && lib_batch_is(b, id) && /* L2 */
 	    load_acquire(&b->engine) == load_relaxed(&e->handle))
 		return b;
-	lib_fail_field(TENT_RULE_BATCH_STALE, "batch_id", (int64_t)id);
+	lib_fail_stale(id);
 	return NULL;
 }
 

@@ -117,9 +117,7 @@ static int cancel(struct lib_ring *r, struct lib_batch *b, size_t task_id)
 	uint32_t rule;
 
 	if (task_id >= b->nr_tasks)
-		return lib_fail_text(TENT_ERR_ARGUMENTS, TENT_RULE_TASK_RANGE, "task_id",
-				     "task_id is %zu; allowed: below %u, the number of tasks",
-				     task_id, b->nr_tasks);
+		return lib_fail_range(task_id, b->nr_tasks);
 	if (r->tent)
 		lib_ring_reap(r, NULL);
 	if (!r->tent || has_ended(b, (uint32_t)task_id))

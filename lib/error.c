@@ -49,6 +49,23 @@ int lib_fail_null(const char *field)
 	return store(tent_rule_error(TENT_RULE_ARG_NULL), TENT_RULE_ARG_NULL, 0, field);
 }
 
+int lib_fail_stale(uint64_t batch_id)
+{
+	return lib_fail_field(TENT_RULE_BATCH_STALE, "batch_id", (int64_t)batch_id);
+}
+
+int lib_fail_range(size_t task_id, uint32_t nr)
+{
+	return lib_fail_text(TENT_ERR_ARGUMENTS, TENT_RULE_TASK_RANGE, "task_id",
+			     "task_id is %zu; allowed: below %u, the number of tasks", task_id,
+			     nr);
+}
+
+int lib_fail_memory(void)
+{
+	return lib_fail_text(TENT_ERR_RUNTIME, TENT_RULE_SYSTEM, "malloc", "out of memory");
+}
+
 int lib_fail_text(int error, uint32_t rule, const char *field, const char *format, ...)
 {
 	va_list args;

@@ -69,7 +69,7 @@ struct lib_indirect *lib_indirect_get(struct lib_engine *e, uint32_t count)
 		return m;
 	m = calloc(1, sizeof(*m));
 	if (!m) {
-		lib_fail_text(TENT_ERR_RUNTIME, TENT_RULE_SYSTEM, "malloc", "out of memory");
+		lib_fail_memory();
 		return NULL;
 	}
 	for (m->capacity = CAPACITY_MIN; m->capacity < count; m->capacity *= 2)

@@ -41,6 +41,12 @@ int lib_fail(uint32_t rule, int64_t value);
 int lib_fail_field(uint32_t rule, const char *field, int64_t value);
 /* "<field> is NULL; allowed: not NULL". */
 int lib_fail_null(const char *field);
+/* A batch id that is nobody's, or no longer. */
+int lib_fail_stale(uint64_t batch_id);
+/* There are only nr tasks. */
+int lib_fail_range(size_t task_id, uint32_t nr);
+/* malloc failed. */
+int lib_fail_memory(void);
 /* A sentence of the caller's own. */
 int lib_fail_text(int error, uint32_t rule, const char *field, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
@@ -265,11 +271,10 @@ void lib_ring_check(struct lib_ring *r);
 void lib_ring_lost(struct lib_ring *r, uint32_t rule);
 /* Waits until n entries may be published. 0 or the rule that ended the ring. */
 uint32_t lib_ring_make_room(struct lib_ring *r, uint32_t n);
+/* Waits until it carries no INDIRECT batch: one at a time. As above. */
+uint32_t lib_ring_await_indirect(struct lib_ring *r);
 /* Waits until the engine judged everything before position, reaps. As above. */
 uint32_t lib_ring_await(struct lib_ring *r, uint32_t position);
-/* Waits for a completion, for a bounded time; drives in caller mode. *idle starts at
- * 0 and belongs to the caller's loop. As above. */
-uint32_t lib_ring_await_completion(struct lib_ring *r, uint32_t *idle);
 /* For users of the completion fd, after a reap: empties and arms it again. */
 void lib_ring_rearm(struct lib_ring *r, const struct lib_batch *polled);
 

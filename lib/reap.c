@@ -157,27 +157,46 @@ uint32_t lib_ring_await(struct lib_ring *r, uint32_t position)
 	return tent_ring_consumed(r->tent, position) ? 0 : rule;
 }
 
-uint32_t lib_ring_await_completion(struct lib_ring *r, uint32_t *idle)
+static bool has_room(const struct lib_ring *r, uint32_t n)
 {
-	if (load_relaxed(&r->engine->drives))
-		return drive_turn(r, idle);
-	return rule_of(r, tent_ring_wait(r->tent, WAIT_NS));
+	return tent_ring_room(r->tent) >= n;
 }
 
-uint32_t lib_ring_make_room(struct lib_ring *r, uint32_t n)
+static bool has_no_indirect(const struct lib_ring *r, uint32_t n)
+{
+	(void)n;
+	return !r->indirect;
+}
+
+/* Waits until completions have made it so; drives in caller mode. */
+static uint32_t await_completions(struct lib_ring *r, uint32_t n,
+				  bool (*is_so)(const struct lib_ring *r, uint32_t n))
 {
 	uint32_t rule = 0, idle = 0;
 
-	while (tent_ring_room(r->tent) < n) {
+	while (!is_so(r, n)) {
 		if (lib_ring_reap(r, NULL))
 			continue;
 		if (load_relaxed(&r->engine->closing))
 			return TENT_RULE_ENGINE_STOPPED;
 		if (rule)
 			return rule;
-		rule = lib_ring_await_completion(r, &idle);
+		if (load_relaxed(&r->engine->drives))
+			rule = drive_turn(r, &idle);
+		else
+			rule = rule_of(r, tent_ring_wait(r->tent, WAIT_NS));
 	}
 	return 0;
+}
+
+uint32_t lib_ring_make_room(struct lib_ring *r, uint32_t n)
+{
+	return await_completions(r, n, has_room);
+}
+
+uint32_t lib_ring_await_indirect(struct lib_ring *r)
+{
+	return await_completions(r, 0, has_no_indirect);
 }
 
 /* Only who sits at the ring empties its fd, or it would take a waiter's wake-up. */

@@ -99,8 +99,7 @@ static int seats_grow(void)
 	struct seats *grown = realloc(mine, sizeof(*grown) + capacity * sizeof(struct seat));
 
 	if (!grown)
-		return lib_fail_text(TENT_ERR_RUNTIME, TENT_RULE_SYSTEM, "malloc",
-				     "out of memory");
+		return lib_fail_memory();
 	if (!mine)
 		grown->nr = 0;
 	grown->capacity = capacity;
@@ -157,7 +156,7 @@ static struct lib_ring *ring_new(struct lib_engine *e)
 	if (!r)
 		r = calloc(1, sizeof(*r));
 	if (!r) {
-		lib_fail_text(TENT_ERR_RUNTIME, TENT_RULE_SYSTEM, "malloc", "out of memory");
+		lib_fail_memory();
 		return NULL;
 	}
 	r->watch_fd = -1;
@@ -312,7 +311,7 @@ struct lib_ring *lib_ring_lock_batch(struct lib_engine *e, struct lib_batch *b, 
 		lib_unlock(&r->lock);
 		if (lib_batch_is(b, id))
 			continue;
-		lib_fail_field(TENT_RULE_BATCH_STALE, "batch_id", (int64_t)id);
+		lib_fail_stale(id);
 		return NULL;
 	}
 }

@@ -99,18 +99,6 @@ static bool read_task(const struct lib_batch *b, size_t i, struct task_view *v)
 	return true;
 }
 
-static int fail_stale(uint64_t id)
-{
-	return lib_fail_field(TENT_RULE_BATCH_STALE, "batch_id", (int64_t)id);
-}
-
-static int fail_range(size_t task_id, const struct lib_batch *b)
-{
-	return lib_fail_text(TENT_ERR_ARGUMENTS, TENT_RULE_TASK_RANGE, "task_id",
-			     "task_id is %zu; allowed: below %u, the number of tasks", task_id,
-			     load_acquire(&b->nr_tasks)); /* L3 */
-}
-
 /* One task of one batch, brought up to date. 0 or a category. */
 static int look(tent_engine_t engine, tent_batch_id_t id, size_t task_id, struct task_view *v)
 {
@@ -124,8 +112,8 @@ static int look(tent_engine_t engine, tent_batch_id_t id, size_t task_id, struct
 	poll_batch(e, b);
 	there = read_task(b, task_id, v);
 	if (!lib_batch_is(b, id))
-		return fail_stale(id);
-	return there ? 0 : fail_range(task_id, b);
+		return lib_fail_stale(id);
+	return there ? 0 : lib_fail_range(task_id, load_acquire(&b->nr_tasks)); /* L3 */
 }
 
 int tent_task_status(tent_engine_t engine, tent_batch_id_t batch_id, size_t task_id,
@@ -217,7 +205,7 @@ int tent_task_status_list(tent_engine_t engine, tent_batch_id_t batch_id,
 		statuses[i].transferred_bytes = v.bytes;
 	}
 	if (!lib_batch_is(b, batch_id))
-		return fail_stale(batch_id);
+		return lib_fail_stale(batch_id);
 	i = *count;
 	*count = nr;
 	return nr <= i ? 0 : lib_fail_text(TENT_ERR_CAPACITY, TENT_RULE_ARG_VALUE, "count",
@@ -240,7 +228,7 @@ int tent_overall_status(tent_engine_t engine, tent_batch_id_t batch_id, tent_sta
 	worst = load_acquire(&b->worst);
 	bytes = load_acquire(&b->bytes);
 	if (!lib_batch_is(b, batch_id))
-		return fail_stale(batch_id);
+		return lib_fail_stale(batch_id);
 	status->status = pending ? TENT_STATUS_PENDING : lib_severity_status(worst);
 	status->transferred_bytes = bytes;
 	return 0;

@@ -131,28 +131,12 @@ static int submit_direct(const struct submit *s, uint32_t *ended)
 	return publish(s, s->count, TENT_OP_REQUEST, ended);
 }
 
-/* A ring carries one INDIRECT batch at a time. */
-static uint32_t await_indirect(struct lib_ring *r)
-{
-	uint32_t rule = 0, idle = 0;
-
-	while (r->indirect && !rule) {
-		if (lib_ring_reap(r, NULL))
-			continue;
-		if (load_relaxed(&r->engine->closing))
-			return TENT_RULE_ENGINE_STOPPED;
-		rule = lib_ring_await_completion(r, &idle);
-		lib_ring_reap(r, NULL);
-	}
-	return r->indirect ? rule : 0;
-}
-
 static int submit_indirect(struct submit *s, uint32_t *ended)
 {
 	struct lib_indirect *m = s->memory;
 	int rc;
 
-	*ended = await_indirect(s->ring);
+	*ended = lib_ring_await_indirect(s->ring);
 	if (!*ended)
 		*ended = lib_ring_make_room(s->ring, 1);
 	if (*ended)
