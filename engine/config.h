@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* config.h - every setting of an engine, its default, and where it was read. */
+/* config.h - every setting of an engine and where it was read; config_keys.c has the
+ * defaults. */
 #ifndef TENT_ENGINE_CONFIG_H
 #define TENT_ENGINE_CONFIG_H
 
@@ -21,37 +22,37 @@ enum config_source {
 
 struct engine_config {
 	/* engine */
-	bool caller_mode;		/* engine/mode = "thread" | "caller" */
-	bool adaptive;			/* engine/idle = "adaptive" | "busy" */
-	bool compat;			/* engine/validation = "strict" | "compat" */
-	uint32_t nr_pollers;		/* engine/pollers = 1 */
-	int cores[ENGINE_POLLERS_MAX];	/* engine/cores = [..]; -1: not pinned */
-	uint64_t spin_ns;		/* engine/spin_us = 50 */
-	uint64_t age_ns;		/* rdma/priority_promotion_timeout_us = 10000 */
-	uint64_t request_timeout_ns;	/* engine/request_timeout_ms = 10000 */
-	bool no_priorities;		/* engine/priorities = true */
-	int default_priority;		/* intent/default_priority = "medium" */
-	uint32_t turn_slots;		/* engine/turn_slots = 64 */
-	uint64_t turn_bytes;		/* engine/turn_bytes = 65536 */
-	/* limits per client */
-	uint32_t rings_max;		/* limits/rings_per_client = 64 */
-	uint32_t clients_max;		/* limits/clients = 1024 */
-	uint32_t clients_per_tenant_max; /* limits/clients_per_tenant = 256 */
-	uint64_t memory_max;		/* limits/allocated_bytes_per_client = 64 GiB */
-	uint32_t regions_max;		/* limits/regions_per_client = 65536 */
+	bool caller_mode;		/* engine/mode is "caller" */
+	bool adaptive;			/* engine/idle is "adaptive" */
+	bool compat;			/* engine/validation is "compat" */
+	uint32_t nr_pollers;		/* engine/pollers */
+	int cores[ENGINE_POLLERS_MAX];	/* engine/cores; -1: not pinned */
+	uint64_t spin_ns;		/* engine/spin_us */
+	uint64_t age_ns;		/* rdma/priority_promotion_timeout_us */
+	uint64_t request_timeout_ns;	/* engine/request_timeout_ms */
+	bool no_priorities;		/* engine/priorities is false */
+	int default_priority;		/* intent/default_priority */
+	uint32_t turn_slots;		/* engine/turn_slots */
+	uint64_t turn_bytes;		/* engine/turn_bytes */
+	/* limits */
+	uint32_t rings_max;		/* limits/rings_per_client */
+	uint32_t clients_max;		/* limits/clients */
+	uint32_t clients_per_tenant_max; /* limits/clients_per_tenant */
+	uint64_t memory_max;		/* limits/allocated_bytes_per_client */
+	uint32_t regions_max;		/* limits/regions_per_client */
 	/* identity */
-	char host[64];			/* rpc_server_hostname = "127.0.0.1" */
-	uint16_t port;			/* rpc_server_port = 15000 */
-	char segment_name[64];		/* local_segment_name = "" */
+	char host[64];			/* rpc_server_hostname */
+	uint16_t port;			/* rpc_server_port */
+	char segment_name[64];		/* local_segment_name */
 	/* transports */
-	bool shm_enable;		/* transports/shm/enable = true */
-	bool null_enable;		/* transports/null/enable = false: for tests and costs */
-	char null_faults[128];		/* transports/null/faults = "" */
-	uint64_t stream_bytes;		/* transports/shm/stream_bytes = 65536 */
+	bool shm_enable;		/* transports/shm/enable */
+	bool null_enable;		/* transports/null/enable: for tests and costs */
+	char null_faults[128];		/* transports/null/faults */
+	uint64_t stream_bytes;		/* transports/shm/stream_bytes */
 	/* which engine: "engine" = "thread" | "caller" | "unix:/path" */
-	char attach_path[SOCKET_PATH_SIZE];		/* of a running tentd, or "": an engine of our own */
+	char attach_path[SOCKET_PATH_SIZE]; /* of a running tentd, or "": an engine of our own */
 	/* daemon */
-	char socket_path[SOCKET_PATH_SIZE];		/* daemon/socket = "/run/tent/tentd.sock" */
+	char socket_path[SOCKET_PATH_SIZE]; /* daemon/socket */
 	bool contain_sigbus;		/* set by tentd: survive clients that punch holes */
 	uint8_t sources[CONFIG_KEYS_MAX]; /* enum config_source, by config_key_at() index */
 };

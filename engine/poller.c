@@ -22,7 +22,7 @@
 #define STALE_NS 10000000000u	/* a clock this old is set right even in a busy turn */
 #define TICK_MIN_NS 100000u
 #define TICK_MAX_NS 1000000u
-#define IDLE_LOOKS 64u		/* idle turns between two looks at the clock */
+#define TEND_IDLE_TURNS 64u	/* idle turns between two looks at silent rings */
 
 /* ---- the turn ---------------------------------------------------------- */
 
@@ -59,7 +59,7 @@ static void slow_clock(struct poller *p)
 
 static __attribute__((noinline)) void idle_clock(struct poller *p)
 {
-	if (++p->idle_turns % IDLE_LOOKS)
+	if (++p->idle_turns % TEND_IDLE_TURNS)
 		return;
 	tend_rings(p);
 	sched_poll(p);		/* backends that hold nothing may have to tidy up */

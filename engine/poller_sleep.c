@@ -21,7 +21,7 @@
 
 #define SLEEP_MAX_MS 10
 #define SLEEP_UNSURE_MS 1	/* a wakeup may be missed, see sleep_now() */
-#define IDLE_LOOKS 32u		/* idle turns between two looks at the clock */
+#define SLEEP_CHECK_IDLE_TURNS 32u /* idle turns between two thoughts of sleep */
 #define EVENTS 16
 
 int poller_event_fd_create(void)
@@ -137,7 +137,7 @@ void poller_idle(struct poller *p)
 		poller_tell_yield(p);
 	if (p->yielding)
 		sched_yield();
-	if (!p->o.adaptive || p->idle_turns % IDLE_LOOKS)
+	if (!p->o.adaptive || p->idle_turns % SLEEP_CHECK_IDLE_TURNS)
 		return;
 	if (!p->idle_since)
 		p->idle_since = ticks_now();

@@ -18,6 +18,7 @@
 #define SPINS 200		/* looks at a taken lock before yielding */
 #define YIELDS 50		/* yields before sleeping */
 #define NAP_NS 50000
+#define FD_LOAD 1000u		/* threads that one waiting on its fd counts for */
 
 struct seat {
 	uint64_t handle;	/* of the engine: a stale one never comes back */
@@ -203,7 +204,7 @@ static int ring_open(struct lib_ring *r)
 /* Threads at a ring; one that waits on its fd had better stay alone. */
 static uint32_t load_of(const struct lib_ring *r)
 {
-	return r->users + (load_relaxed(&r->wants_fd) ? 1000 : 0);
+	return r->users + (load_relaxed(&r->wants_fd) ? FD_LOAD : 0);
 }
 
 /* A ring nobody sits at, else the one with the fewest threads; open: one that works. */

@@ -56,16 +56,17 @@ static bool spin(const struct waiter *w, uint64_t now_ns)
 static int sleep_slice(const struct waiter *w, uint64_t left_ns)
 {
 	struct tent_ring *r = w->ring;
-	uint64_t slice = r->slice_ns;
+	uint64_t slice_ns = r->slice_ns;
 	uint32_t seq;
 
 	ring_want_wake(r, TENT_WAKE_FUTEX, 0);
 	if (!wake_barrier()) /* F5 */
-		slice = SLICE_UNSURE_NS;
+		slice_ns = SLICE_UNSURE_NS;
 	seq = load_acquire(&r->line->wake_seq); /* A13, pairs with R13 in wake_futex() */
 	if (is_ready(w) || engine_flags(r) & TENT_ENGINE_ENDED)
 		return 0;
-	return wake_futex_wait(&r->line->wake_seq, seq, left_ns < slice ? left_ns : slice);
+	return wake_futex_wait(&r->line->wake_seq, seq,
+			       left_ns < slice_ns ? left_ns : slice_ns);
 }
 
 /* The ring is over; what it delivered before still counts. */
