@@ -83,7 +83,8 @@ struct hca_config {
 	bool is_ethernet;
 	uint32_t first_qpn, nr_qpns;	/* the QPNs this process may hand out */
 	uint32_t max_sge, max_rd_atomic, max_inline_bytes;
-	uint64_t max_mr_bytes;
+	uint64_t max_mr_bytes;		/* 0: no limit */
+	uint32_t port_mtu_bytes;	/* what a UD message may hold; 0: 4096 */
 };
 
 int hca_create(struct hca **out, const struct hca_config *c);
@@ -102,10 +103,11 @@ enum hca_access {			/* as IBV_ACCESS_* */
 	HCA_ACCESS_REMOTE_ATOMIC = 8,
 	HCA_ACCESS_ZERO_BASED = 32,
 	HCA_ACCESS_RELAXED_ORDERING = 1 << 20,
+	HCA_ACCESS_REMOTE_INVALIDATE = 1 << 30, /* an mkey's en_rinval; no verb asks for it */
 };
 
-/* Takes the umem over. iova: the address that WQEs use for its first byte. lkey and rkey
- * are one number, never given out again before 2^24 others. */
+/* Takes the umem over; here as below, on success only. iova: the address that WQEs use for
+ * its first byte. lkey and rkey are one number, never given out again before 2^24 others. */
 int hca_mr_create(struct hca_pd *pd, struct umem *mem, uint64_t iova, uint64_t length,
 		  uint32_t access, struct hca_mr **out, uint32_t *key);
 void hca_mr_destroy(struct hca_mr *mr);
@@ -129,7 +131,8 @@ struct hca_cq_attr {
 int hca_cq_create(struct hca *h, const struct hca_cq_attr *a, struct hca_cq **out,
 		  uint32_t *cqn);
 int hca_cq_destroy(struct hca_cq *cq);			/* -EBUSY while used */
-/* Moves what is unread into the new buffer behind a RESIZE CQE, as the card does. */
+/* A RESIZE CQE ends the old buffer, whose unread entries the program moves; the next CQE
+ * goes to the new one. Takes the buffer over. -EBUSY: no room for that CQE. */
 int hca_cq_resize(struct hca_cq *cq, struct umem *buffer, uint64_t buffer_offset,
 		  uint32_t cqe_bytes, uint32_t nr_cqes);
 /* The 8 bytes stored at 0x20 of a UAR page: be32 sn | cmd | ci, be32 cqn. */
@@ -195,13 +198,16 @@ int hca_qp_create(struct hca *h, const struct hca_qp_attr *a, struct hca_qp **ou
 int hca_qp_modify(struct hca_qp *qp, const struct hca_qp_values *v, uint32_t mask);
 void hca_qp_query(const struct hca_qp *qp, struct hca_qp_values *out);
 int hca_qp_destroy(struct hca_qp *qp);
+/* Sent or asked for, and not acknowledged. */
+uint64_t hca_qp_bytes_in_flight(const struct hca_qp *qp);
 
 /* ---- what drives it ------------------------------------------------------- */
 
 /* A send doorbell was rung for a QP: takes what its record says is there. An unknown QPN
  * is ignored, as hardware does. */
 void hca_send_doorbell(struct hca *h, uint32_t qpn);
-/* Polled mode: looks at the records of all QPs that have rung once. True: there was work. */
+/* Polled mode: looks at the records of all QPs that have rung once, and at the arm words
+ * of CQs. True: there was work. */
 bool hca_poll_records(struct hca *h);
 /* A packet that the wire found sound. */
 void hca_receive(struct hca *h, const struct hca_packet *p);
