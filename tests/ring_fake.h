@@ -33,6 +33,7 @@
 
 #include "ring/ctl_io.h"
 #include "ring/host.h"
+#include "tests/common/random.h"
 
 #define FAKE_MAX 8
 #define FAKE_EPOCH 0x1122334455667788u
@@ -321,13 +322,6 @@ static inline int count_fds(void)
 		n++;
 	closedir(d);
 	return n;
-}
-
-/* A small, seeded generator: tests repeat exactly. */
-static inline uint32_t random_next(uint64_t *state)
-{
-	*state = *state * 6364136223846793005u + 1442695040888963407u;
-	return (uint32_t)(*state >> 33);
 }
 
 /* Visible in the output, unlike a test that just returns. */

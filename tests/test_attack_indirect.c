@@ -137,10 +137,10 @@ static int attack_overlap(struct arena *a, void *arg)
 	for (int i = 0; i < 120; i++) {
 		struct tent_completion c;
 		struct tent_indirect what = {
-			.entries = base, .count = 1 + raw_random(&random) % 4096,
-			.cells = raw_random(&random) % 2 ?
-				 base + raw_random(&random) % 65536 / 64 * 64 : 0,
-			.results = base + raw_random(&random) % (FOE_MEMORY - 65536) / 16 * 16,
+			.entries = base, .count = 1 + random_next(&random) % 4096,
+			.cells = random_next(&random) % 2 ?
+				 base + random_next(&random) % 65536 / 64 * 64 : 0,
+			.results = base + random_next(&random) % (FOE_MEMORY - 65536) / 16 * 16,
 		};
 
 		fill_entries(&f, what.count);
@@ -174,10 +174,10 @@ static void *scribble_main(void *arg)
 	uint64_t random = 9;
 
 	while (!load_acquire(&s->stop)) {
-		uint32_t at = raw_random(&random) % (FOE_MEMORY / 8);
+		uint32_t at = random_next(&random) % (FOE_MEMORY / 8);
 		uint64_t old = words[at];
 
-		words[at] = (uint64_t)raw_random(&random) << (raw_random(&random) % 48);
+		words[at] = (uint64_t)random_next(&random) << (random_next(&random) % 48);
 		spin_pause();
 		words[at] = old;
 	}

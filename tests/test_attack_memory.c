@@ -169,7 +169,7 @@ static void *punch_main(void *arg)
 
 	while (!load_acquire(&p->stop))
 		need(fallocate(p->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-			       (off_t)(raw_random(&random) % (p->size / 4096)) * 4096,
+			       (off_t)(random_next(&random) % (p->size / 4096)) * 4096,
 			       65536) == 0);
 	return NULL;
 }

@@ -48,7 +48,7 @@ static void random_bytes(uint64_t *random, void *to, size_t n)
 	uint8_t *p = to;
 
 	for (size_t i = 0; i < n; i++)
-		p[i] = (uint8_t)raw_random(random);
+		p[i] = (uint8_t)random_next(random);
 }
 
 /* Sound, with a few fields replaced by other plausible or wild ones. */
@@ -56,20 +56,20 @@ static void random_slot(struct foe *f, uint32_t i, uint64_t *random)
 {
 	static const uint64_t wild[] = { 0, 1, 8, 4096, FOE_MEMORY, 1ull << 32, 1ull << 47,
 					 1ull << 63, UINT64_MAX, UINT64_MAX - 7 };
-	struct tent_slot *s = foe_request(f, i, raw_random(random) % 65536);
-	uint64_t value = wild[raw_random(random) % 10];
+	struct tent_slot *s = foe_request(f, i, random_next(random) % 65536);
+	uint64_t value = wild[random_next(random) % 10];
 
-	switch (raw_random(random) % 12) {
+	switch (random_next(random) % 12) {
 	case 0: random_bytes(random, (uint8_t *)s + 8, 120); break;
 	case 1: random_bytes(random, &s->request, sizeof(s->request)); break;
 	case 2: s->request.length = value; break;
 	case 3: s->request.target_offset = value; break;
 	case 4: s->request.source = (void *)(uintptr_t)value; break;
 	case 5: s->request.target_id = value; break;
-	case 6: s->op = (uint8_t)(raw_random(random) % 5); break;
-	case 7: s->flags = (uint16_t)(raw_random(random) % 5); break;
+	case 6: s->op = (uint8_t)(random_next(random) % 5); break;
+	case 7: s->flags = (uint16_t)(random_next(random) % 5); break;
 	case 8: s->request.policy_name = (const char *)(uintptr_t)value; break;
-	case 9: s->request.struct_size = raw_random(random) % 128; break;
+	case 9: s->request.struct_size = random_next(random) % 128; break;
 	case 10: s->request.deadline_ns = value; break;
 	}
 }
@@ -77,14 +77,14 @@ static void random_slot(struct foe *f, uint32_t i, uint64_t *random)
 /* One in sixteen has a wrong word in a later slot. */
 static void random_batch(struct foe *f, uint64_t *random)
 {
-	uint32_t nr = 1 + raw_random(random) % 8, bad = raw_random(random) % (16 * nr);
+	uint32_t nr = 1 + random_next(random) % 8, bad = random_next(random) % (16 * nr);
 
 	for (uint32_t i = 0; i < nr; i++)
 		random_slot(f, i, random);
 	random_bytes(random, f->ring.client + f->ring.h.cells_offset, 64);
 	for (uint32_t i = nr; i-- > 0;)
 		if (i && i == bad)
-			raw_seq(&f->ring, i, raw_random(random), raw_random(random));
+			raw_seq(&f->ring, i, random_next(random), random_next(random));
 		else
 			raw_seq(&f->ring, i, f->ring.position + i + 1, i ? 0 : nr);
 	f->ring.position += nr;
@@ -144,19 +144,19 @@ static const struct { uint16_t type; uint32_t size; } messages[] = {
 /* A message of a known type with the right or a wrong size and any content. */
 static uint32_t random_message(struct ctl_message *m, uint64_t *random)
 {
-	uint32_t i = raw_random(random) % NR_MESSAGES, size = messages[i].size;
+	uint32_t i = random_next(random) % NR_MESSAGES, size = messages[i].size;
 	uint8_t *p = m->bytes;
-	bool sparse = raw_random(random) % 2;
+	bool sparse = random_next(random) % 2;
 
 	memset(p, 0, sizeof(m->bytes));
 	for (uint32_t k = sizeof(m->head); k < size; k++)
-		if (!sparse || raw_random(random) % 16 == 0)
-			p[k] = (uint8_t)raw_random(random);
-	m->head.size = raw_random(random) % 16 ? size : raw_random(random);
-	m->head.type = raw_random(random) % 32 ? messages[i].type :
-						 (uint16_t)raw_random(random);
-	m->head.cookie = raw_random(random);
-	return raw_random(random) % 16 ? size : raw_random(random) % sizeof(m->bytes);
+		if (!sparse || random_next(random) % 16 == 0)
+			p[k] = (uint8_t)random_next(random);
+	m->head.size = random_next(random) % 16 ? size : random_next(random);
+	m->head.type = random_next(random) % 32 ? messages[i].type :
+						 (uint16_t)random_next(random);
+	m->head.cookie = random_next(random);
+	return random_next(random) % 16 ? size : random_next(random) % sizeof(m->bytes);
 }
 
 static int attack_messages(struct arena *a, void *arg)
@@ -173,7 +173,7 @@ static int attack_messages(struct arena *a, void *arg)
 		if (r.sock < 0) {
 			r.sock = raw_socket(a->tentd.socket);
 			need(r.sock >= 0);
-			if (raw_random(&random) % 4)
+			if (random_next(&random) % 4)
 				need(raw_hello(&r, NULL, 0) == 0);
 		}
 		m.nr_fds = 0;

@@ -247,10 +247,10 @@ static void *flip_main(void *arg)
 		pthread_mutex_lock(&p->lock);
 		stop = p->stop;
 		if (p->open) {
-			volatile uint8_t *byte = flip_byte(p, raw_random(&random) % FLIP_BATCH);
+			volatile uint8_t *byte = flip_byte(p, random_next(&random) % FLIP_BATCH);
 			uint8_t old = *byte;
 
-			*byte = (uint8_t)raw_random(&random);
+			*byte = (uint8_t)random_next(&random);
 			spin_pause();
 			*byte = old;
 		}
@@ -538,7 +538,7 @@ static int attack_holes(struct arena *a, void *arg)
 	foe_open(&f, a);
 	for (int i = 0; i < 2000; i++) {
 		struct tent_completion c;
-		off_t page = raw_random(&random) % ((f.ring.h.client_size + 4095) / 4096);
+		off_t page = random_next(&random) % ((f.ring.h.client_size + 4095) / 4096);
 
 		if (raw_end_rule(&f.ring))
 			foe_reopen(&f);

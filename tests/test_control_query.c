@@ -392,12 +392,12 @@ static void explain_says_what_completions_report(void **state)
 		struct tent_completion done;
 		json_t *json, *entry;
 
-		r.opcode = (int32_t)(raw_random(&seed) % 9 == 0 ? 2 : raw_random(&seed) % 2);
-		r.intent_type = (int32_t)(raw_random(&seed) % 9);
-		r.requested_priority = (int32_t)(raw_random(&seed) % 6);
-		r.transport_hint = raw_random(&seed) % 3 ? 0 : (int32_t)(raw_random(&seed) % 15);
-		r.length = raw_random(&seed) % 5 ? raw_random(&seed) % 4096 : SIZE;
-		r.target_id = raw_random(&seed) % 12 ? 0 : 3;
+		r.opcode = (int32_t)(random_next(&seed) % 9 == 0 ? 2 : random_next(&seed) % 2);
+		r.intent_type = (int32_t)(random_next(&seed) % 9);
+		r.requested_priority = (int32_t)(random_next(&seed) % 6);
+		r.transport_hint = random_next(&seed) % 3 ? 0 : (int32_t)(random_next(&seed) % 15);
+		r.length = random_next(&seed) % 5 ? random_next(&seed) % 4096 : SIZE;
+		r.target_id = random_next(&seed) % 12 ? 0 : 3;
 		json = explain(&d, &r, 1);
 		entry = json_array_get(at(json, "entries"), 0);
 		engine_fix_submit(d.ring, &r);

@@ -164,7 +164,7 @@ static void touch(struct honest *h)
 
 static void kill_one(struct honest *h, uint64_t *seed)
 {
-	uint32_t goal = load_acquire(&board->steps) + raw_random(seed) % 200;
+	uint32_t goal = load_acquire(&board->steps) + random_next(seed) % 200;
 	pid_t pid = engine_fix_spawn(&fix, 0, victim);
 
 	while (load_acquire(&board->steps) < goal) {

@@ -423,9 +423,9 @@ static void credits_are_exact_over_random_sequences(void **state)
 
 	(void)state;
 	for (uint32_t round = soak_rounds(100000); round > 0; round--) {
-		uint32_t k = rig_random(&seed) % RIG_RINGS, nr = 1 + rig_random(&seed) % 32;
+		uint32_t k = random_next(&seed) % RIG_RINGS, nr = 1 + random_next(&seed) % 32;
 		struct rig_ring *ring = &r->rings[k];
-		uint16_t flags = rig_random(&seed) % 3 ? 0 : TENT_SLOT_F_ONE_COMPLETION;
+		uint16_t flags = random_next(&seed) % 3 ? 0 : TENT_SLOT_F_ONE_COMPLETION;
 		bool fits = owed[k] + nr <= 64 &&
 			    load_acquire(&ring->host->line->consumed) == ring->position;
 		struct tent_completion c;
@@ -433,15 +433,15 @@ static void credits_are_exact_over_random_sequences(void **state)
 		if (fits) {
 			for (uint32_t i = 0; i < nr; i++)
 				rig_request(ring, i, TENT_OPCODE_READ, 0, 0, i);
-			if (rig_random(&seed) % 8 == 0)
+			if (random_next(&seed) % 8 == 0)
 				rig_request(ring, nr / 2, 0, 0, 0, 8)->request.flags = 1;
 			rig_publish(ring, nr, TENT_OP_REQUEST, flags);
 			owed[k] += nr;
 			published += nr;
 		}
-		if (rig_random(&seed) % 2)
+		if (random_next(&seed) % 2)
 			poller_turn(r->poller);
-		if (rig_random(&seed) % 3 && rig_reap(ring, &c)) {
+		if (random_next(&seed) % 3 && rig_reap(ring, &c)) {
 			assert_true(c.credits <= owed[k]);
 			owed[k] -= c.credits;
 			refused += c.flags & TENT_CQE_F_REJECTED ? c.credits : 0;

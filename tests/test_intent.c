@@ -613,8 +613,8 @@ static struct region_table *random_table(struct region *regions, uint64_t *seed)
 
 	t->nr = MANY;
 	for (uint32_t i = 0; i < MANY; i++) {
-		regions[i].base = rig_random(seed) % 2000;
-		regions[i].end = regions[i].base + 1 + rig_random(seed) % (i % 7 ? 20 : 800);
+		regions[i].base = random_next(seed) % 2000;
+		regions[i].end = regions[i].base + 1 + random_next(seed) % (i % 7 ? 20 : 800);
 		regions[i].addr = (uint8_t *)1;
 		regions[i].permission = TENT_PERM_GLOBAL_READ_WRITE;
 		t->entries[i] = (struct region_entry){ regions[i].base, regions[i].end,
@@ -640,7 +640,7 @@ static void nested_regions_are_found_the_same_way_with_and_without_hints(void **
 	t = random_table(regions, &seed);
 	f->own->segment.table = t;
 	for (int i = 0; i < 100000; i++) {
-		uint64_t addr = rig_random(&seed) % 2100, length = rig_random(&seed) % 30;
+		uint64_t addr = random_next(&seed) % 2100, length = random_next(&seed) % 30;
 		const struct region *plain = region_find(t, addr, length);
 		bool held = false, found;
 
@@ -807,7 +807,7 @@ static uint64_t odd_value(uint64_t *seed)
 		NOW, NOW + DEADLINE_HORIZON_NS, UINT32_MAX, 1ull << 31, 1ull << 32, UINT64_MAX,
 	};
 
-	return values[rig_random(seed) % (sizeof(values) / sizeof(values[0]))];
+	return values[random_next(seed) % (sizeof(values) / sizeof(values[0]))];
 }
 
 static void spoil(struct fix *f, struct tent_slot *s, uint64_t *seed)
@@ -819,24 +819,24 @@ static void spoil(struct fix *f, struct tent_slot *s, uint64_t *seed)
 		{ FIELD(requested_priority) }, { FIELD(deadline_ns) }, { FIELD(policy_name) },
 		{ FIELD(transport_hint) }, { FIELD(reserved0) }, { FIELD(flags) },
 	};
-	uint32_t which = rig_random(seed) % 24;
-	const struct rig_client *c = &f->rig.clients[rig_random(seed) % 2];
+	uint32_t which = random_next(seed) % 24;
+	const struct rig_client *c = &f->rig.clients[random_next(seed) % 2];
 
 	if (which < 15)
 		put(s, fields[which].offset, fields[which].size, odd_value(seed));
 	else if (which < 18)
-		s->request.target_offset = rig_address(c, rig_random(seed) % (9 * 65536));
+		s->request.target_offset = rig_address(c, random_next(seed) % (9 * 65536));
 	else if (which < 20)
 		s->request.source = (void *)(uintptr_t)
-				    rig_address(c, rig_random(seed) % (9 * 65536));
+				    rig_address(c, random_next(seed) % (9 * 65536));
 	else if (which == 20)
 		s->entry_stride = (uint32_t)odd_value(seed);
 	else if (which == 21)
 		s->tail_offset = (uint32_t)odd_value(seed);
 	else if (which == 22)
-		s->resv1 = rig_random(seed) % 4 == 0;
+		s->resv1 = random_next(seed) % 4 == 0;
 	else
-		s->resv0 = rig_random(seed) % 4 == 0;
+		s->resv0 = random_next(seed) % 4 == 0;
 }
 
 static void compare_transfers(const struct fix *f, const struct transfer *other, uint32_t n)
@@ -866,17 +866,17 @@ static void the_short_way_and_the_ordered_checks_agree(void **state)
 	for (uint32_t i = 0; i < NR; i++)
 		other_list[i] = &other[i];
 	for (int round = 0; round < 100000; round++) {
-		uint32_t n = 1 + rig_random(&seed) % 4, spoilt = rig_random(&seed) % 4;
+		uint32_t n = 1 + random_next(&seed) % 4, spoilt = random_next(&seed) % 4;
 		struct refusal ordered, why;
 		struct judge bare;
 		bool ok;
 
-		f->own->space.compat = rig_random(&seed) % 2;
-		f->j.slot_flags = rig_random(&seed) % 3 ? 0 : TENT_SLOT_F_LEGACY;
+		f->own->space.compat = random_next(&seed) % 2;
+		f->j.slot_flags = random_next(&seed) % 3 ? 0 : TENT_SLOT_F_LEGACY;
 		for (uint32_t i = 0; i < n; i++)
 			good(f, i);
 		while (spoilt--)
-			spoil(f, &f->slots[rig_random(&seed) % n], &seed);
+			spoil(f, &f->slots[random_next(&seed) % n], &seed);
 		ok = judge(f, n);
 		accepted += ok;
 		assert_int_equal(judge_in_order(&f->j, f->slots, (const void *)f->cells, n,

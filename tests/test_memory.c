@@ -465,7 +465,7 @@ static void discard(struct region_table *t)
 static void compare(const struct region_table *t, const struct model *m, uint64_t *seed)
 {
 	for (int probe = 0; probe < 40; probe++) {
-		uint64_t addr = raw_random(seed) % 1200, length = raw_random(seed) % 200;
+		uint64_t addr = random_next(seed) % 1200, length = random_next(seed) % 200;
 		const struct region *found = region_find(t, addr, length);
 		bool expected = false;
 
@@ -493,7 +493,7 @@ static void a_table_finds_what_a_plain_search_finds(void **state)
 		m.regions[i].end = m.regions[i].base + 1 + i * i % 331;
 	}
 	for (int step = 0; step < 600; step++) {
-		int i = (int)(raw_random(&seed) % REGIONS);
+		int i = (int)(random_next(&seed) % REGIONS);
 
 		next = m.present[i] ? region_table_without(t, leaves, &m.regions[i]) :
 				      region_table_with(t, &m.regions[i]);

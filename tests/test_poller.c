@@ -280,14 +280,14 @@ static void stop_ends_every_accepted_request_exactly_once(void **state)
 
 		for (uint32_t k = 0; k < RIG_RINGS; k++)
 			for (uint32_t left = 64; left; ) {
-				uint32_t n = 1 + rig_random(&seed) % left;
+				uint32_t n = 1 + random_next(&seed) % left;
 
 				fill_ring(&r->rings[k], n, 0, 40000);
-				if (rig_random(&seed) % 2)
+				if (random_next(&seed) % 2)
 					poller_turn(r->poller);
 				left -= n;
 			}
-		for (uint32_t i = rig_random(&seed) % 8; i; i--)
+		for (uint32_t i = random_next(&seed) % 8; i; i--)
 			poller_turn(r->poller);
 		rig_order(r, POLLER_STOP, NULL, NULL, TENT_RULE_ENGINE_STOPPED);
 		for (uint32_t k = 0; k < RIG_RINGS; k++) {
@@ -378,7 +378,7 @@ static void no_wakeup_is_lost_at_the_edge_of_sleep(void **state)
 	for (uint32_t i = 0; i < 30000; i++) {
 		uint64_t before;
 
-		for (volatile uint32_t spin = rig_random(&seed) % 1000; spin; spin--)
+		for (volatile uint32_t spin = random_next(&seed) % 1000; spin; spin--)
 			;
 		rig_slot(ring, 0);
 		before = load_relaxed(&r->poller->slept_out);

@@ -285,9 +285,3 @@ uint32_t raw_wait_end(struct raw_ring *ring)
 		sched_yield();
 	return raw_end_rule(ring);
 }
-
-uint32_t raw_random(uint64_t *state)
-{
-	*state = *state * 6364136223846793005u + 1442695040888963407u;
-	return (uint32_t)(*state >> 33);
-}

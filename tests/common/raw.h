@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "ring/ctl_io.h"
+#include "tests/common/random.h"
 
 /* Ends the process unless cond: for code that runs in a forked attacker. */
 #define need(cond) raw_need(!!(cond), #cond, __FILE__, __LINE__)
@@ -80,8 +81,5 @@ bool raw_wait_consumed(struct raw_ring *ring);
 /* Waits until tentd ended the ring; the rule. */
 uint32_t raw_wait_end(struct raw_ring *ring);
 uint32_t raw_end_rule(const struct raw_ring *ring);
-
-/* Deterministic numbers. */
-uint32_t raw_random(uint64_t *state);
 
 #endif /* TENT_TESTS_RAW_H */

@@ -15,12 +15,6 @@ void rig_need(bool good, const char *what)
 	abort();
 }
 
-uint32_t rig_random(uint64_t *state)
-{
-	*state = *state * 6364136223846793005u + 1442695040888963407u;
-	return (uint32_t)(*state >> 33);
-}
-
 /* ---- the copying backend ------------------------------------------------ */
 
 static int copy_open(struct backend_instance **inst, const struct backend_options *o)

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "engine/poller_state.h"
+#include "tests/common/random.h"
 
 #define RIG_RINGS 4
 #define RIG_REGIONS 4
@@ -91,7 +92,5 @@ void rig_order(struct rig *r, enum poller_command_type type, struct ring_state *
 
 /* Ends the program with a line when good is false. */
 void rig_need(bool good, const char *what);
-
-uint32_t rig_random(uint64_t *state);
 
 #endif /* TENT_TESTS_RIG_H */
