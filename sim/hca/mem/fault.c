@@ -115,16 +115,23 @@ static void put_in_front(int sig)
 	__sigaction(sig, &a, NULL);
 }
 
-static void install(int sig)
+/* What the kernel has is the program's: inherited, or set by a raw system call. */
+static bool adopt(int sig)
 {
 	struct sigaction now;
 
+	if (__sigaction(sig, NULL, &now) ||
+	    (now.sa_flags & SA_SIGINFO && now.sa_sigaction == handle))
+		return false;
+	table.program[index_of(sig)] = now;
+	return true;
+}
+
+static void install(int sig)
+{
 	lock();
-	if (!__sigaction(sig, NULL, &now) &&
-	    !(now.sa_flags & SA_SIGINFO && now.sa_sigaction == handle)) {
-		table.program[index_of(sig)] = now;
+	if (adopt(sig))
 		put_in_front(sig);
-	}
 	unlock();
 }
 
@@ -150,16 +157,15 @@ void fault_set_claim(bool (*claim)(siginfo_t *info, void *context))
 static void our_action(int sig, const struct sigaction *new, struct sigaction *old)
 {
 	struct sigaction *p = &table.program[index_of(sig)];
-	struct sigaction before = *p;
 
+	adopt(sig);
+	*old = *p;
 	if (new) {
 		*p = *new;
 		sigdelset(&p->sa_mask, SIGKILL);
 		sigdelset(&p->sa_mask, SIGSTOP);
 		put_in_front(sig);
 	}
-	if (old)
-		*old = before;
 }
 
 /* A signal that is not ours must not block ours while its handler runs. */
@@ -179,8 +185,7 @@ static int other_action(int sig, const struct sigaction *new, struct sigaction *
 		return -1;
 	if (new)
 		table.stripped[sig] = mask_word(&new->sa_mask) & OUR_BITS;
-	if (old)
-		mask_from_word(&old->sa_mask, mask_word(&old->sa_mask) | before);
+	mask_from_word(&old->sa_mask, mask_word(&old->sa_mask) | before);
 	return 0;
 }
 
@@ -262,6 +267,14 @@ int fault_program_mask(int how, const sigset_t *new, sigset_t *old)
 		deliver_pending();
 	}
 	return 0;
+}
+
+void fault_adopt_mask(void)
+{
+	uint64_t ours = OUR_BITS, before;
+
+	if (!kernel_mask(SIG_UNBLOCK, &ours, &before))
+		view.blocked = before & OUR_BITS;
 }
 
 const sigset_t *fault_open_mask(const sigset_t *mask, sigset_t *copy)

@@ -33,6 +33,9 @@ int fault_program_action(int sig, const struct sigaction *new, struct sigaction 
 /* sigprocmask() as the program sees it. 0 or an error number. */
 int fault_program_mask(int how, const sigset_t *new, sigset_t *old);
 
+/* Once, early: what this thread has inherited blocked. */
+void fault_adopt_mask(void);
+
 /* A mask that a call like ppoll() waits with, without our signals. */
 const sigset_t *fault_open_mask(const sigset_t *mask, sigset_t *copy);
 
