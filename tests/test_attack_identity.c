@@ -27,22 +27,6 @@
 
 #define STRANGER 54321u	/* a user that owns nothing here */
 
-static struct arena arena;
-
-static int setup(void **state)
-{
-	(void)state;
-	arena_start(&arena, NULL);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	arena_stop(&arena);
-	return 0;
-}
-
 /* ---- who one is ----------------------------------------------------------------------- */
 
 static int attack_name(struct arena *a, void *arg)
@@ -292,5 +276,5 @@ int main(void)
 		cmocka_unit_test(a_recycled_pid_does_not_lend_its_memory),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

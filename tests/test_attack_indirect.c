@@ -25,22 +25,6 @@
 #include "ring/order.h"
 #include "tests/common/foe.h"
 
-static struct arena arena;
-
-static int setup(void **state)
-{
-	(void)state;
-	arena_start(&arena, NULL);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	arena_stop(&arena);
-	return 0;
-}
-
 /* count sound entries at the start of the buffer, each a small copy inside it. */
 static void fill_entries(struct foe *f, uint32_t count)
 {
@@ -303,5 +287,5 @@ int main(void)
 		cmocka_unit_test(a_ring_as_its_own_arrays_hurts_its_owner_only),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

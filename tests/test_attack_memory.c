@@ -28,8 +28,6 @@
 #include "tests/common/foe.h"
 #include "tests/common/soak.h"
 
-static struct arena arena;
-
 static int setup(void **state)
 {
 	(void)state;
@@ -37,13 +35,6 @@ static int setup(void **state)
 		"-o", "limits/allocated_bytes_per_client=16777216",
 		"-o", "limits/regions_per_client=512",
 		"-o", "limits/rings_per_client=8", NULL });
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	arena_stop(&arena);
 	return 0;
 }
 
@@ -391,5 +382,5 @@ int main(void)
 		cmocka_unit_test(an_address_registered_again_reaches_its_new_memory_only),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, setup, arena_teardown);
 }

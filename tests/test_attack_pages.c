@@ -31,19 +31,10 @@
 
 #define HUGE	(2u << 20)
 
-static struct arena arena;
-
 static int setup(void **state)
 {
 	(void)state;
 	arena_start(&arena, (const char *const[]){ "-o", "engine/pollers=2", NULL });
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	arena_stop(&arena);
 	return 0;
 }
 
@@ -339,5 +330,5 @@ int main(void)
 		cmocka_unit_test(a_page_that_never_arrives_holds_up_its_owner_only),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, setup, arena_teardown);
 }

@@ -24,20 +24,11 @@
 #include "tests/common/foe.h"
 #include "tests/common/soak.h"
 
-static struct arena arena;
-
 static int setup(void **state)
 {
 	(void)state;
 	arena_start(&arena, (const char *const[]){
 		"-o", "limits/allocated_bytes_per_client=16777216", NULL });
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	arena_stop(&arena);
 	return 0;
 }
 
@@ -123,28 +114,10 @@ static void random_slots_hurt_nobody_else(void **state)
 
 /* ---- messages ----------------------------------------------------------------- */
 
-static const struct { uint16_t type; uint32_t size; } messages[] = {
-	{ TENT_CTL_HELLO, sizeof(struct tent_ctl_hello) },
-	{ TENT_CTL_RING_OPEN, sizeof(struct tent_ctl_ring_open) },
-	{ TENT_CTL_RING_CLOSE, sizeof(struct tent_ctl_id) },
-	{ TENT_CTL_MEM_ALLOC, sizeof(struct tent_ctl_mem_alloc) },
-	{ TENT_CTL_MEM_FREE, sizeof(struct tent_ctl_id) },
-	{ TENT_CTL_MEM_REGISTER, sizeof(struct tent_ctl_mem_register) },
-	{ TENT_CTL_MEM_UNREGISTER, sizeof(struct tent_ctl_mem_unregister) },
-	{ TENT_CTL_SEGMENT_OPEN, sizeof(struct tent_ctl_segment_open) },
-	{ TENT_CTL_SEGMENT_CLOSE, sizeof(struct tent_ctl_id) },
-	{ TENT_CTL_SEGMENT_INFO, sizeof(struct tent_ctl_segment_info) },
-	{ TENT_CTL_QUERY, sizeof(struct tent_ctl_query) },
-	{ 0, sizeof(struct tent_ctl_head) },
-	{ 999, 200 },
-	{ TENT_CTL_REPLY | TENT_CTL_HELLO, sizeof(struct tent_ctl_hello_reply) },
-};
-#define NR_MESSAGES (sizeof(messages) / sizeof(messages[0]))
-
 /* A message of a known type with the right or a wrong size and any content. */
 static uint32_t random_message(struct ctl_message *m, uint64_t *random)
 {
-	uint32_t i = random_next(random) % NR_MESSAGES, size = messages[i].size;
+	uint32_t i = random_next(random) % RAW_MESSAGES, size = raw_messages[i].size;
 	uint8_t *p = m->bytes;
 	bool sparse = random_next(random) % 2;
 
@@ -153,7 +126,7 @@ static uint32_t random_message(struct ctl_message *m, uint64_t *random)
 		if (!sparse || random_next(random) % 16 == 0)
 			p[k] = (uint8_t)random_next(random);
 	m->head.size = random_next(random) % 16 ? size : random_next(random);
-	m->head.type = random_next(random) % 32 ? messages[i].type :
+	m->head.type = random_next(random) % 32 ? raw_messages[i].type :
 						 (uint16_t)random_next(random);
 	m->head.cookie = random_next(random);
 	return random_next(random) % 16 ? size : random_next(random) % sizeof(m->bytes);
@@ -203,5 +176,5 @@ int main(void)
 		cmocka_unit_test(random_messages_hurt_nobody_else),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, setup, arena_teardown);
 }

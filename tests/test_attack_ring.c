@@ -31,22 +31,6 @@
 #include "tests/common/foe.h"
 #include "tests/common/soak.h"
 
-static struct arena arena;
-
-static int setup(void **state)
-{
-	(void)state;
-	arena_start(&arena, NULL);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	arena_stop(&arena);
-	return 0;
-}
-
 /* ---- wrong words ---------------------------------------------------------- */
 
 static void break_nr_zero(struct foe *f)
@@ -576,5 +560,5 @@ int main(void)
 		cmocka_unit_test(holes_punched_into_ring_memory_hurt_nobody_else),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
 }

@@ -36,8 +36,6 @@
 
 #define STRANGER 54321u	/* a user that owns nothing here */
 
-static struct arena arena;
-
 static int setup(void **state)
 {
 	(void)state;
@@ -45,13 +43,6 @@ static int setup(void **state)
 		"-o", "limits/clients=64",
 		"-o", "limits/clients_per_tenant=32",
 		"-o", "limits/allocated_bytes_per_client=16777216", NULL });
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	arena_stop(&arena);
 	return 0;
 }
 
@@ -185,24 +176,6 @@ static int send_fds(int sock, uint16_t type, uint32_t size, int fd, int nr, int 
 	return sendmsg(sock, &h, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-static const struct { uint16_t type; uint32_t size; } messages[] = {
-	{ TENT_CTL_HELLO, sizeof(struct tent_ctl_hello) },
-	{ TENT_CTL_RING_OPEN, sizeof(struct tent_ctl_ring_open) },
-	{ TENT_CTL_RING_CLOSE, sizeof(struct tent_ctl_id) },
-	{ TENT_CTL_MEM_ALLOC, sizeof(struct tent_ctl_mem_alloc) },
-	{ TENT_CTL_MEM_FREE, sizeof(struct tent_ctl_id) },
-	{ TENT_CTL_MEM_REGISTER, sizeof(struct tent_ctl_mem_register) },
-	{ TENT_CTL_MEM_UNREGISTER, sizeof(struct tent_ctl_mem_unregister) },
-	{ TENT_CTL_SEGMENT_OPEN, sizeof(struct tent_ctl_segment_open) },
-	{ TENT_CTL_SEGMENT_CLOSE, sizeof(struct tent_ctl_id) },
-	{ TENT_CTL_SEGMENT_INFO, sizeof(struct tent_ctl_segment_info) },
-	{ TENT_CTL_QUERY, sizeof(struct tent_ctl_query) },
-	{ 0, sizeof(struct tent_ctl_head) },
-	{ 999, 200 },
-	{ TENT_CTL_REPLY | TENT_CTL_HELLO, sizeof(struct tent_ctl_hello_reply) },
-};
-#define NR_MESSAGES (sizeof(messages) / sizeof(messages[0]))
-
 /* Whatever tentd answers, it keeps none of them. */
 static int attack_fds(struct arena *a, void *arg)
 {
@@ -214,13 +187,13 @@ static int attack_fds(struct arena *a, void *arg)
 	for (int round = 0; round < 6; round++) {
 		struct raw r = { .sock = -1 };
 
-		for (size_t i = 0; i < NR_MESSAGES * 6; i++) {
+		for (size_t i = 0; i < RAW_MESSAGES * 6; i++) {
 			int nr = counts[i % 6], told = round % 2 ? nr : (int)(i % 3);
 
 			if (r.sock < 0)
 				raw_attach(&r, a->tentd.socket, NULL);
-			if (send_fds(r.sock, messages[i / 6].type, messages[i / 6].size, event,
-				     nr, told) == 0 &&
+			if (send_fds(r.sock, raw_messages[i / 6].type,
+				     raw_messages[i / 6].size, event, nr, told) == 0 &&
 			    recv(r.sock, reply, sizeof(reply), 0) > 0)
 				continue;
 			close(r.sock);	/* it hung up: as good an answer */
@@ -267,7 +240,7 @@ static void send_and_die(struct arena *a, const struct sockaddr_in *at, size_t i
 	need(pid >= 0);
 	if (pid == 0) {
 		raw_attach(&r, a->tentd.socket, NULL);
-		need(send_fds(r.sock, messages[i].type, messages[i].size,
+		need(send_fds(r.sock, raw_messages[i].type, raw_messages[i].size,
 			      lingering_socket(at), 1, i & 1) == 0);
 		_exit(0);
 	}
@@ -283,9 +256,9 @@ static int attack_linger(struct arena *a, void *arg)
 
 	(void)arg;
 	need(bind(listener, (struct sockaddr *)&at, sizeof(at)) == 0);
-	need(listen(listener, NR_MESSAGES) == 0);
+	need(listen(listener, RAW_MESSAGES) == 0);
 	need(getsockname(listener, (struct sockaddr *)&at, &size) == 0);
-	for (size_t i = 0; i < NR_MESSAGES; i++) {
+	for (size_t i = 0; i < RAW_MESSAGES; i++) {
 		send_and_die(a, &at, i);
 		need(accept(listener, NULL, NULL) >= 0); /* and never read */
 		need_service(a);
@@ -307,11 +280,11 @@ static void attack_flush(void *page, void *arg)
 	struct arena *a = arg;
 
 	(void)page;
-	for (size_t i = 0; i < NR_MESSAGES; i++) {
+	for (size_t i = 0; i < RAW_MESSAGES; i++) {
 		struct raw r;
 
 		raw_attach(&r, a->tentd.socket, NULL);
-		need(send_fds(r.sock, messages[i].type, messages[i].size,
+		need(send_fds(r.sock, raw_messages[i].type, raw_messages[i].size,
 			      open(STUCK_PATH, O_RDONLY), 1, 1) == 0);
 	}
 	for (;;)
@@ -448,5 +421,5 @@ int main(void)
 		cmocka_unit_test(explaining_a_file_that_shrinks_or_blocks_kills_nobody),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, setup, arena_teardown);
 }

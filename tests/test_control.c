@@ -20,22 +20,6 @@
 
 #include "tests/common/engine_fix.h"
 
-static struct engine_fix fix;
-
-static int setup(void **state)
-{
-	(void)state;
-	engine_fix_start(&fix, NULL);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	engine_fix_stop(&fix);
-	return 0;
-}
-
 static const struct form {
 	uint16_t type;
 	uint32_t size;
@@ -482,5 +466,5 @@ int main(void)
 		cmocka_unit_test(without_a_free_descriptor_connections_are_shed_and_served_later),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, engine_fix_setup, engine_fix_teardown);
 }

@@ -29,8 +29,6 @@
 
 #define SIZE 65536u
 
-static struct engine_fix fix;
-
 /* What a victim tells from its process: how far it came, where its memory lies. */
 struct board {
 	uint32_t steps;

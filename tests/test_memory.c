@@ -23,8 +23,6 @@
 #define PAGE 4096u
 #define SIZE 65536u
 
-static struct engine_fix fix;
-
 static void small_limits(struct engine_config *c)
 {
 	c->regions_max = 100;
@@ -35,13 +33,6 @@ static int setup(void **state)
 {
 	(void)state;
 	engine_fix_start(&fix, small_limits);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	engine_fix_stop(&fix);
 	return 0;
 }
 
@@ -526,5 +517,5 @@ int main(void)
 		cmocka_unit_test(a_table_finds_what_a_plain_search_finds),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, setup, engine_fix_teardown);
 }

@@ -23,22 +23,6 @@
 #define SIZE 65536u
 #define OWN "127.0.0.1:15000"
 
-static struct engine_fix fix;
-
-static int setup(void **state)
-{
-	(void)state;
-	engine_fix_start(&fix, NULL);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	engine_fix_stop(&fix);
-	return 0;
-}
-
 /* ---- names of the living ----------------------------------------------- */
 
 static int opens_of_a_stranger_fail(struct engine_fix *f)
@@ -380,5 +364,5 @@ int main(void)
 		cmocka_unit_test(a_closed_handle_is_stale_and_its_number_is_not_used_again),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, engine_fix_setup, engine_fix_teardown);
 }

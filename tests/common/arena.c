@@ -348,6 +348,22 @@ void arena_stop(struct arena *a)
 	munmap(a->board, sizeof(*a->board));
 }
 
+struct arena arena;
+
+int arena_setup(void **state)
+{
+	(void)state;
+	arena_start(&arena, NULL);
+	return 0;
+}
+
+int arena_teardown(void **state)
+{
+	(void)state;
+	arena_stop(&arena);
+	return 0;
+}
+
 unsigned arena_seconds(unsigned by_default)
 {
 	const char *text = getenv("TENT_FUZZ_SECONDS");

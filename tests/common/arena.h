@@ -42,6 +42,12 @@ void arena_check(struct arena *a);
 /* arena_check(), then the end: tentd exits cleanly on SIGTERM. */
 void arena_stop(struct arena *a);
 
+/* The arena that a group of tests shares, and cmocka's setup (of a tentd as it is by
+ * default) and teardown of it. */
+extern struct arena arena;
+int arena_setup(void **state);
+int arena_teardown(void **state);
+
 /* Blocks until the honest reader has verified nr more blocks. */
 void arena_honest_rounds(struct arena *a, uint64_t nr);
 /* The same for attackers, which stay in their attack meanwhile. */

@@ -113,6 +113,22 @@ void engine_fix_stop(struct engine_fix *f)
 	engine_fix_settle(engine_fix_count_threads, f->threads);
 }
 
+struct engine_fix fix;
+
+int engine_fix_setup(void **state)
+{
+	(void)state;
+	engine_fix_start(&fix, NULL);
+	return 0;
+}
+
+int engine_fix_teardown(void **state)
+{
+	(void)state;
+	engine_fix_stop(&fix);
+	return 0;
+}
+
 static void complain(const char *what)
 {
 	struct tent_error_info info = { .size = sizeof(info) };

@@ -28,6 +28,12 @@ void engine_fix_start(struct engine_fix *f, void (*tune)(struct engine_config *c
 /* Also checks that no descriptor and no thread is left. */
 void engine_fix_stop(struct engine_fix *f);
 
+/* The engine that a group of tests shares, and cmocka's setup (of the defaults) and
+ * teardown of it. */
+extern struct engine_fix fix;
+int engine_fix_setup(void **state);
+int engine_fix_teardown(void **state);
+
 int engine_fix_count_fds(void);
 int engine_fix_count_threads(void);
 /* Mappings of this process whose name holds the text. */

@@ -285,3 +285,20 @@ uint32_t raw_wait_end(struct raw_ring *ring)
 		sched_yield();
 	return raw_end_rule(ring);
 }
+
+const struct raw_message raw_messages[RAW_MESSAGES] = {
+	{ TENT_CTL_HELLO, sizeof(struct tent_ctl_hello) },
+	{ TENT_CTL_RING_OPEN, sizeof(struct tent_ctl_ring_open) },
+	{ TENT_CTL_RING_CLOSE, sizeof(struct tent_ctl_id) },
+	{ TENT_CTL_MEM_ALLOC, sizeof(struct tent_ctl_mem_alloc) },
+	{ TENT_CTL_MEM_FREE, sizeof(struct tent_ctl_id) },
+	{ TENT_CTL_MEM_REGISTER, sizeof(struct tent_ctl_mem_register) },
+	{ TENT_CTL_MEM_UNREGISTER, sizeof(struct tent_ctl_mem_unregister) },
+	{ TENT_CTL_SEGMENT_OPEN, sizeof(struct tent_ctl_segment_open) },
+	{ TENT_CTL_SEGMENT_CLOSE, sizeof(struct tent_ctl_id) },
+	{ TENT_CTL_SEGMENT_INFO, sizeof(struct tent_ctl_segment_info) },
+	{ TENT_CTL_QUERY, sizeof(struct tent_ctl_query) },
+	{ 0, sizeof(struct tent_ctl_head) },
+	{ 999, 200 },
+	{ TENT_CTL_REPLY | TENT_CTL_HELLO, sizeof(struct tent_ctl_hello_reply) },
+};

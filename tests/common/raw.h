@@ -82,4 +82,8 @@ bool raw_wait_consumed(struct raw_ring *ring);
 uint32_t raw_wait_end(struct raw_ring *ring);
 uint32_t raw_end_rule(const struct raw_ring *ring);
 
+/* Every request that there is with its right size, and three that are none. */
+#define RAW_MESSAGES 14
+extern const struct raw_message { uint16_t type; uint32_t size; } raw_messages[RAW_MESSAGES];
+
 #endif /* TENT_TESTS_RAW_H */
