@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * channel.c - the process's end of an event channel: carries commands to the holder, and
+ * replies to where the program wants them. The program's pointers are not trusted: the
+ * kernel copies, so that a bad one is -EFAULT.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <rdma/rdma_user_cm.h>
+
+#include "sim/hca/cm/cm.h"
+#include "sim/hca/cm/frame.h"
+
+struct cm_channel {
+	/* From a request until its reply's byte is taken: whoever finds the byte then knows
+	 * that an event waits. */
+	pthread_mutex_t lock;
+	int fd, calls_fd;
+	uint64_t cookie;
+};
+
+/* ---- the program's memory ------------------------------------------------------------- */
+
+static int copy_in(void *to, const void *from, size_t n)
+{
+	struct iovec ours = { to, n }, theirs = { (void *)from, n };
+	ssize_t done = process_vm_readv(getpid(), &ours, 1, &theirs, 1, 0);
+
+	if (done < 0 && (errno == ENOSYS || errno == EPERM)) {	/* some sandboxes forbid it */
+		memcpy(to, from, n);
+		return 0;
+	}
+	return done == (ssize_t)n ? 0 : -EFAULT;
+}
+
+static int copy_out(uint64_t to, const void *from, size_t n)
+{
+	struct iovec ours = { (void *)from, n }, theirs = { (void *)(uintptr_t)to, n };
+	ssize_t done = process_vm_writev(getpid(), &ours, 1, &theirs, 1, 0);
+
+	if (done < 0 && (errno == ENOSYS || errno == EPERM)) {
+		memcpy((void *)(uintptr_t)to, from, n);
+		return 0;
+	}
+	return done == (ssize_t)n ? 0 : -EFAULT;
+}
+
+/* ---- opening ----------------------------------------------------------------------------- */
+
+static int cookie_of(int fd, uint64_t *cookie)
+{
+	socklen_t n = sizeof(*cookie);
+
+	return getsockopt(fd, SOL_SOCKET, SO_COOKIE, cookie, &n) ? -errno : 0;
+}
+
+int cm_channel_open(struct cm_channel **out, int holder_fds[2])
+{
+	struct cm_channel *c = calloc(1, sizeof(*c));
+	int events[2], calls[2], rc;
+
+	if (!c)
+		return -ENOMEM;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, events))
+		goto free_channel;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, calls))
+		goto close_events;
+	if (cookie_of(events[0], &c->cookie))
+		goto close_calls;
+	pthread_mutex_init(&c->lock, NULL);
+	c->fd = events[0];
+	c->calls_fd = calls[0];
+	holder_fds[0] = events[1];
+	holder_fds[1] = calls[1];
+	*out = c;
+	return 0;
+
+close_calls:
+	rc = errno;
+	close(calls[0]);
+	close(calls[1]);
+	errno = rc;
+close_events:
+	rc = errno;
+	close(events[0]);
+	close(events[1]);
+	errno = rc;
+free_channel:
+	rc = -errno;
+	free(c);
+	return rc;
+}
+
+int cm_channel_fd(const struct cm_channel *c)
+{
+	return c->fd;
+}
+
+void cm_channel_close(struct cm_channel *c)
+{
+	close(c->calls_fd);
+	pthread_mutex_destroy(&c->lock);
+	free(c);
+}
+
+/* ---- calls ---------------------------------------------------------------------------------- */
+
+static int exchange(int fd, const struct cm_request *r, struct cm_answer *a)
+{
+	size_t bytes = offsetof(struct cm_request, option) + r->option_bytes;
+	ssize_t n;
+
+	do {
+		n = send(fd, r, bytes, MSG_NOSIGNAL);
+	} while (n < 0 && errno == EINTR);
+	if (n != (ssize_t)bytes)
+		return -EIO;		/* the holder is gone, and the device with it */
+	do {
+		n = recv(fd, a, sizeof(*a), 0);
+	} while (n < 0 && errno == EINTR);
+	return n == sizeof(*a) && a->reply_bytes <= sizeof(a->reply) ? 0 : -EIO;
+}
+
+static void take_byte(int fd)
+{
+	char byte;
+
+	(void)!recv(fd, &byte, 1, MSG_DONTWAIT);
+}
+
+static int call(struct cm_channel *c, int fd, int old_fd, const struct cm_request *r,
+		struct cm_answer *a)
+{
+	int rc;
+
+	pthread_mutex_lock(&c->lock);
+	rc = exchange(c->calls_fd, r, a);
+	if (!rc && a->flags & CM_ANSWER_DRAINED)
+		take_byte(fd);
+	if (!rc && a->flags & CM_ANSWER_OLD_DRAINED)
+		take_byte(old_fd);
+	pthread_mutex_unlock(&c->lock);
+	return rc ? rc : a->result;
+}
+
+static int wait_for_byte(int fd)
+{
+	char byte;
+	ssize_t n = recv(fd, &byte, 1, MSG_PEEK);
+
+	return n > 0 ? 0 : n == 0 ? -EIO : -errno;
+}
+
+static int get_event(struct cm_channel *c, int fd, const struct cm_request *r,
+		     struct cm_answer *a)
+{
+	int rc;
+
+	do {
+		rc = call(c, fd, -1, r, a);
+		if (rc == -EAGAIN)
+			rc = wait_for_byte(fd);
+		else
+			return rc;
+	} while (!rc);
+	return rc;
+}
+
+static int add_option(struct cm_request *r)
+{
+	struct rdma_ucm_set_option cmd;
+
+	memcpy(&cmd, r->in, sizeof(cmd));
+	if (cmd.optlen > sizeof(r->option))
+		return -EINVAL;
+	r->option_bytes = cmd.optlen;
+	return cmd.optlen ? copy_in(r->option, (const void *)(uintptr_t)cmd.optval, cmd.optlen)
+			  : 0;
+}
+
+static int add_old_channel(struct cm_request *r, int *old_fd)
+{
+	struct rdma_ucm_migrate_id cmd;
+
+	memcpy(&cmd, r->in, sizeof(cmd));
+	*old_fd = (int)cmd.fd;
+	if (fcntl(*old_fd, F_GETFL) < 0)
+		return -ENOENT;
+	return cookie_of(*old_fd, &r->old_cookie) ? -EINVAL : 0;
+}
+
+static int fill_request(struct cm_request *r, const void *command, size_t n, int *old_fd)
+{
+	struct rdma_ucm_cmd_hdr hdr;
+	int rc;
+
+	if (n < sizeof(hdr))
+		return -EINVAL;
+	rc = copy_in(&hdr, command, sizeof(hdr));
+	if (rc)
+		return rc;
+	if (hdr.in + sizeof(hdr) > n)
+		return -EINVAL;
+	r->command = hdr.cmd;
+	r->in_bytes = hdr.in < sizeof(r->in) ? hdr.in : (uint16_t)sizeof(r->in);
+	r->out_bytes = hdr.out;
+	rc = copy_in(r->in, (const char *)command + sizeof(hdr), r->in_bytes);
+	if (!rc && hdr.cmd == RDMA_USER_CM_CMD_SET_OPTION)
+		rc = add_option(r);
+	if (!rc && hdr.cmd == RDMA_USER_CM_CMD_MIGRATE_ID)
+		rc = add_old_channel(r, old_fd);
+	return rc;
+}
+
+ssize_t cm_channel_write(struct cm_channel *c, int fd, const void *command, size_t n)
+{
+	struct cm_request r = { .cookie = c->cookie };
+	struct cm_answer a;
+	int old_fd = -1, rc;
+
+	rc = fill_request(&r, command, n, &old_fd);
+	if (rc)
+		return rc;
+	rc = r.command == RDMA_USER_CM_CMD_GET_EVENT ? get_event(c, fd, &r, &a)
+						    : call(c, fd, old_fd, &r, &a);
+	if (!rc && a.reply_bytes)
+		rc = copy_out(a.response, a.reply, a.reply_bytes);
+	return rc ? rc : (ssize_t)n;
+}
