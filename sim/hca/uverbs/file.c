@@ -55,8 +55,10 @@ int uverbs_destroy_object(struct object *o)
 		event_queue_forget(o->cq.channel, &o->comp_reported);
 		event_queue_drop(o->cq.channel);
 	}
-	if (o->type == OBJECT_UAR)
+	if (o->type == OBJECT_UAR) {
 		f->device->uars[o->uar / 64] &= ~(1ULL << o->uar % 64);
+		f->device->env->uar_freed(f->device->env->ctx, o->uar);
+	}
 	if (f->async)
 		event_queue_forget(f->async, &o->async_reported);
 	object_free(&f->objects, o);

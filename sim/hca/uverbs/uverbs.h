@@ -51,6 +51,8 @@ struct uverbs_env {
 	int (*refuse_mr)(void *ctx);
 	/* A program may have mapped UAR pages; called before an object needs them. */
 	void (*uars_used)(void *ctx);
+	/* This page is no longer given out. */
+	void (*uar_freed)(void *ctx, unsigned page);
 };
 
 /* One card as this process sees it. */
