@@ -21,9 +21,9 @@ struct holder_config {
 enum holder_link { HOLDER_LINK_ANY, HOLDER_LINK_ROCE, HOLDER_LINK_IB };
 enum holder_gso { HOLDER_GSO_ANY, HOLDER_GSO_ON, HOLDER_GSO_OFF };
 
-/* Runs the holder of this network namespace until it has no client for a while; 0, or
- * -errno if it could not begin: -EADDRINUSE when there is one. Writes a byte to ready_fd
- * once clients may come. */
-int holder_run(const struct holder_config *c, int ready_fd);
+/* Runs the holder of this network namespace until its last client has gone. Writes one
+ * zero-terminated line to report_fd: why it cannot, or nothing once clients may come. 0, or
+ * -errno if it could not begin: -EADDRINUSE, and no line, when there is one. */
+int holder_run(const struct holder_config *c, int report_fd);
 
 #endif /* TENT_SIM_HCA_HOLDER_H */

@@ -187,22 +187,24 @@ bool host_gid(const struct host_table *t, uint32_t device, uint32_t port, uint32
 	return memcmp(gid, zero, 16) != 0;
 }
 
+uint32_t host_describe_wire(const struct host_table *t, struct host_memory *m, uint32_t slot,
+			    struct wire_device *devices)
+{
+	uint32_t nr = t->nr_devices < HOST_MAX_DEVICES ? t->nr_devices : HOST_MAX_DEVICES;
+
+	for (uint32_t i = 0; i < nr; i++)
+		devices[i] = (struct wire_device){
+			.ports = { &t->devices[i].ports[0].wire, &t->devices[i].ports[1].wire },
+			.nr_ports = t->devices[i].nr_ports,
+			.faults = &m->devices[i].wire,
+			.counters = &m->devices[i].slots[slot].wire,
+		};
+	return nr;
+}
+
 uint32_t host_wire_devices(const struct host *h, struct wire_device *devices)
 {
-	uint32_t nr = h->table->nr_devices;
-
-	for (uint32_t i = 0; i < nr && i < HOST_MAX_DEVICES; i++) {
-		struct host_memory_device *m = &h->memory->devices[i];
-
-		devices[i] = (struct wire_device){
-			.ports = { &h->table->devices[i].ports[0].wire,
-				   &h->table->devices[i].ports[1].wire },
-			.nr_ports = h->table->devices[i].nr_ports,
-			.faults = &m->wire,
-			.counters = &m->slots[h->slot].wire,
-		};
-	}
-	return nr;
+	return host_describe_wire(h->table, h->memory, h->slot, devices);
 }
 
 /* ---- events ------------------------------------------------------------------------------ */

@@ -7,7 +7,7 @@
 #ifndef TENT_SIM_HCA_PROTOCOL_H
 #define TENT_SIM_HCA_PROTOCOL_H
 
-#include <assert.h>
+#include <stddef.h>
 
 #include "sim/hca/host/holder.h"
 #include "sim/hca/host/host.h"
@@ -18,7 +18,9 @@
 
 enum host_request_type {
 	HOST_JOIN = 1,			/* answer: slot; fds: table, memory, UDP socket */
-	HOST_ATTACH = 2,		/* keeps the host alive; fds: table, memory */
+	/* Keeps the host alive; fds: table, memory. -ERESTART: the host is ending, ask the next
+	 * one. */
+	HOST_ATTACH = 2,
 	HOST_SET = 3,			/* text: "name=value" for a device or all */
 	HOST_GIVE_CHANNEL = 4,		/* with two fds */
 };
@@ -62,5 +64,9 @@ int host_connect(void);
 int host_open(struct host **out, enum host_request_type type, const struct holder_config *c,
 	      char *text);
 int host_set(struct host *h, uint32_t device, const char *setting, char *text);
+
+/* host_wire_devices() of the holder itself. */
+uint32_t host_describe_wire(const struct host_table *t, struct host_memory *m, uint32_t slot,
+			    struct wire_device *devices);
 
 #endif /* TENT_SIM_HCA_PROTOCOL_H */

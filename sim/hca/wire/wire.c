@@ -49,7 +49,7 @@ static void set_buffer(int fd, int forced_option, int option)
 		set(fd, SOL_SOCKET, option, bytes);
 }
 
-static int prepare_socket(int fd)
+int wire_prepare_socket(int fd)
 {
 	struct timeval timeout = { .tv_usec = SEND_TIMEOUT_US };
 	int on = 1;
@@ -77,9 +77,6 @@ int wire_open(struct wire **out, const struct wire_config *c)
 
 	if (c->nr_devices > MAX_DEVICES)
 		return -EINVAL;
-	rc = prepare_socket(c->fd);
-	if (rc)
-		return rc;
 	w = calloc(1, sizeof(*w));
 	if (!w)
 		return -ENOMEM;

@@ -70,7 +70,7 @@ struct wire_device {
 };
 
 struct wire_config {
-	int fd;				/* UDP, [::]:4791; lent */
+	int fd;				/* UDP, [::]:4791, prepared; lent */
 	const struct wire_device *devices; /* copied; what they point at is lent */
 	uint32_t nr_devices;
 	bool use_gso;			/* sends may leave as one large datagram */
@@ -83,6 +83,10 @@ struct wire;
 /* A port GUID of an InfiniBand link says what address carries it, so that a GID is
  * enough to reply to. */
 void wire_ib_guid(const uint8_t ipv4[4], uint8_t guid[8]);
+
+/* Sets a socket up for wire_open(). With privilege it gets larger buffers, so the holder
+ * does it. 0 or -errno. */
+int wire_prepare_socket(int fd);
 
 int wire_open(struct wire **out, const struct wire_config *c);
 void wire_close(struct wire *w);
