@@ -13,14 +13,6 @@
 #include "engine/sched.h"
 #include "tests/common/rig.h"
 
-static struct rig *start(const struct rig_options *o)
-{
-	static struct rig r;
-
-	rig_start(&r, o);
-	return &r;
-}
-
 static struct poller_options options(uint64_t age_ns, uint64_t timeout_ns)
 {
 	return (struct poller_options){
@@ -38,7 +30,7 @@ static struct poller_options options(uint64_t age_ns, uint64_t timeout_ns)
  * set that rose. */
 static uint32_t aged(const uint64_t *queued, uint32_t n)
 {
-	struct rig *r = start(&(struct rig_options){
+	struct rig *r = rig_new(&(struct rig_options){
 		.faults = "busy=1", .poller = options(0, 0) });
 	struct ring_state *ring = r->rings[0].state;
 	struct transfer *list[8];
@@ -101,7 +93,7 @@ static void all_old_entries_rise(void **state)
 
 static void ageing_looks_at_a_bounded_number_of_entries(void **state)
 {
-	struct rig *r = start(&(struct rig_options){
+	struct rig *r = rig_new(&(struct rig_options){
 		.faults = "busy=1", .slots = 1024, .completions = 1024,
 		.poller = options(0, 0) });
 	struct rig_ring *ring = &r->rings[0];
@@ -132,7 +124,7 @@ static void ending_order(bool no_priorities, const int *asked, int *ended, uint3
 	struct rig_ring *ring;
 
 	o.no_priorities = no_priorities;
-	r = start(&(struct rig_options){ .poller = o });
+	r = rig_new(&(struct rig_options){ .poller = o });
 	ring = &r->rings[0];
 	for (uint32_t i = 0; i < n; i++) {
 		struct tent_slot *s = rig_request(ring, i, 0, 0, 0, 8);
@@ -177,7 +169,7 @@ static uint32_t starve(uint64_t age_ns, uint32_t limit)
 	uint32_t owed = 0, ended = 0;
 
 	o.turn_bytes = 4096;	/* less than what is queued */
-	r = start(&(struct rig_options){ .poller = o });
+	r = rig_new(&(struct rig_options){ .poller = o });
 	low = &r->rings[0];
 	high = &r->rings[1];
 	while (owed < 64) {
@@ -219,7 +211,7 @@ static void without_ageing_a_flood_of_high_does_starve_it(void **state)
  * level: it must not wait for more than one quantum of ring 0 per round. */
 static void a_small_request_passes_a_neighbours_large_ones(void **state)
 {
-	struct rig *r = start(&(struct rig_options){ .poller = options(0, 0) });
+	struct rig *r = rig_new(&(struct rig_options){ .poller = options(0, 0) });
 	struct tent_completion c;
 	uint64_t moved;
 
@@ -240,7 +232,7 @@ static void a_small_request_passes_a_neighbours_large_ones(void **state)
 
 static void a_turn_moves_a_bounded_number_of_bytes(void **state)
 {
-	struct rig *r = start(&(struct rig_options){ .poller = options(0, 0) });
+	struct rig *r = rig_new(&(struct rig_options){ .poller = options(0, 0) });
 	struct poller_stats s;
 	uint64_t before = 0;
 
@@ -262,7 +254,7 @@ static void a_turn_moves_a_bounded_number_of_bytes(void **state)
 
 static void rings_of_a_level_take_turns(void **state)
 {
-	struct rig *r = start(&(struct rig_options){ .poller = options(0, 0) });
+	struct rig *r = rig_new(&(struct rig_options){ .poller = options(0, 0) });
 	uint32_t ended[RIG_RINGS] = { 0 };
 
 	(void)state;
@@ -285,7 +277,7 @@ static void rings_of_a_level_take_turns(void **state)
 /* A ring's requests end in order, though each is moved in pieces between others'. */
 static void one_rings_transfers_end_in_order(void **state)
 {
-	struct rig *r = start(&(struct rig_options){ .poller = options(0, 0) });
+	struct rig *r = rig_new(&(struct rig_options){ .poller = options(0, 0) });
 
 	(void)state;
 	for (uint32_t k = 0; k < 2; k++) {
@@ -307,7 +299,7 @@ static void one_rings_transfers_end_in_order(void **state)
 /* The first backend has no room; a request that may go to the second passes. */
 static void a_full_backend_does_not_hold_other_levels_or_rings_up(void **state)
 {
-	struct rig *r = start(&(struct rig_options){ .faults = "busy=2" });
+	struct rig *r = rig_new(&(struct rig_options){ .faults = "busy=2" });
 	struct rig_ring *a = &r->rings[0], *b = &r->rings[1];
 
 	(void)state;
@@ -331,7 +323,7 @@ static void a_full_backend_does_not_hold_other_levels_or_rings_up(void **state)
 
 static void queued_requests_time_out(void **state)
 {
-	struct rig *r = start(&(struct rig_options){
+	struct rig *r = rig_new(&(struct rig_options){
 		.faults = "busy=1", .poller = options(0, 1000000) });
 	struct rig_ring *ring = &r->rings[0];
 
@@ -356,7 +348,7 @@ static void pending_requests_time_out_through_the_backend(void **state)
 
 	(void)state;
 	for (int late = 0; late < 2; late++) {
-		struct rig *r = start(&(struct rig_options){
+		struct rig *r = rig_new(&(struct rig_options){
 			.faults = faults[late], .poller = options(0, 1000000) });
 		struct rig_ring *ring = &r->rings[0];
 		struct poller_stats s;
@@ -374,7 +366,7 @@ static void pending_requests_time_out_through_the_backend(void **state)
 
 static void a_timeout_of_zero_means_none(void **state)
 {
-	struct rig *r = start(&(struct rig_options){
+	struct rig *r = rig_new(&(struct rig_options){
 		.faults = "busy=1", .poller = options(0, 0) });
 	struct rig_ring *ring = &r->rings[0];
 	struct tent_completion c;

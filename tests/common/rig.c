@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rig.c - see rig.h. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 #include "ring/wake.h"
 #include "tests/common/rig.h"
@@ -309,6 +314,15 @@ void rig_start(struct rig *r, const struct rig_options *o)
 		make_ring(r, i, o);
 }
 
+struct rig *rig_new(const struct rig_options *o)
+{
+	static const struct rig_options none;
+	static struct rig r;
+
+	rig_start(&r, o ? o : &none);
+	return &r;
+}
+
 void rig_stop(struct rig *r)
 {
 	const struct backend *b = r->queue->ops;
@@ -326,4 +340,24 @@ void rig_stop(struct rig *r)
 	b->close(r->inst);
 	free_client(&r->clients[0]);
 	free_client(&r->clients[1]);
+}
+
+void rig_burst(struct rig_ring *ring, uint32_t n, uint64_t target, uint64_t length)
+{
+	for (uint32_t i = 0; i < n; i++)
+		rig_request(ring, i, TENT_OPCODE_WRITE, 0, target, length)
+			->request.requested_priority = 1 + (int)i % 3;
+	rig_publish(ring, n, TENT_OP_REQUEST, 0);
+}
+
+void rig_expect_refused(const struct tent_completion *c, uint16_t rule, uint32_t index,
+			uint32_t nr)
+{
+	assert_int_equal(c->flags & TENT_CQE_F_REJECTED, TENT_CQE_F_REJECTED);
+	assert_int_equal(c->status, TENT_STATUS_INVALID);
+	assert_int_equal(c->rule, rule);
+	assert_int_equal(c->error, tent_rule_error(rule));
+	assert_int_equal(c->index, index);
+	assert_int_equal(c->credits, nr);
+	assert_int_equal(c->count, nr);
 }

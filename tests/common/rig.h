@@ -58,6 +58,8 @@ struct rig {
 extern const struct backend rig_copy_backend;
 
 void rig_start(struct rig *r, const struct rig_options *o);
+/* The same for the one that a program has at a time. NULL: no options. */
+struct rig *rig_new(const struct rig_options *o);
 /* Stops the poller, checks that every admitted request ended, frees everything. */
 void rig_stop(struct rig *r);
 
@@ -77,6 +79,12 @@ uint64_t rig_address(const struct rig_client *c, uint64_t offset);
 /* Publishes the next batch: seq, nr, cq_head, op and flags. */
 void rig_publish(struct rig_ring *ring, uint32_t nr, uint8_t op, uint16_t flags);
 
+/* Publishes n sound requests of all priorities. */
+void rig_burst(struct rig_ring *ring, uint32_t n, uint64_t target, uint64_t length);
+
+/* Fails the test unless this completion refuses a batch of nr by its entry index. */
+void rig_expect_refused(const struct tent_completion *c, uint16_t rule, uint32_t index,
+			uint32_t nr);
 /* The next completion, if it is there. */
 bool rig_reap(struct rig_ring *ring, struct tent_completion *c);
 /* One turn after the other until two in a row did nothing (caller mode). */
