@@ -255,7 +255,7 @@ soak:
 	$(B)/perf/neighbour --check
 
 # The tests that flip bytes under a copy, beside all other attacks.
-COPY_TESTS := $(filter %/test_intake %/test_copy $(B)/tests/test_attack_%,$(TESTS))
+COPY_TESTS := $(filter %/test_intake_ring %/test_copy $(B)/tests/test_attack_%,$(TESTS))
 
 check-o3: deps
 	@$(MAKE) --no-print-directory CFLAGS='-O3 -g' B=$(B)/o3 check-copies
