@@ -73,23 +73,36 @@ static struct name host_name(pid_t owner, int number)
 
 /* ---- taking down ------------------------------------------------------------------------------ */
 
-/* All that still runs in a namespace, its holder as well. */
-static void kill_inside(const char *name)
+/* To all that still runs in a namespace, its holder as well; returns how many. */
+static int signal_inside(const char *name, int signal)
 {
 	char command[128], line[32];
 	FILE *pids;
+	int nr = 0;
 
 	snprintf(command, sizeof(command), "ip netns pids %s 2> /dev/null", name);
 	pids = popen(command, "re");
 	if (!pids)
-		return;
+		return 0;
 	while (fgets(line, sizeof(line), pids)) {
 		pid_t pid = (pid_t)tool_number(strtok(line, "\n"), INT32_MAX);
 
-		if (pid > 1)
-			kill(pid, SIGKILL);
+		if (pid > 1 && !kill(pid, signal))
+			nr++;
 	}
 	pclose(pids);
+	return nr;
+}
+
+/* A holder that is asked to end takes its files along. */
+static void end_inside(const char *name)
+{
+	struct timespec pause = { .tv_nsec = 10000000 };
+
+	signal_inside(name, SIGTERM);
+	for (int i = 0; i < 50 && signal_inside(name, 0); i++)
+		nanosleep(&pause, NULL);
+	signal_inside(name, SIGKILL);
 }
 
 static void remove_host(const char *name)
@@ -99,7 +112,7 @@ static void remove_host(const char *name)
 	snprintf(path, sizeof(path), NETNS_FOLDER "/%s", name);
 	if (access(path, F_OK))
 		return;
-	kill_inside(name);
+	end_inside(name);
 	run("ip netns del %s", name);
 }
 
@@ -107,6 +120,14 @@ static void remove_hosts(pid_t owner, int nr)
 {
 	for (int i = 0; i <= nr; i++)
 		remove_host(host_name(owner, i).text);
+}
+
+static bool is_alive(int pid)
+{
+	char path[32], exe[8];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	return readlink(path, exe, sizeof(exe)) > 0;	/* a zombie has none */
 }
 
 /* What a tent-sim that was killed has left. */
@@ -121,7 +142,7 @@ static void clean_up(void)
 		int owner, number, end = 0;
 
 		if (sscanf(e->d_name, PREFIX "%d-%d%n", &owner, &number, &end) == 2 &&
-		    !e->d_name[end] && owner > 1 && kill(owner, 0) && errno == ESRCH)
+		    !e->d_name[end] && owner > 1 && !is_alive(owner))
 			remove_host(e->d_name);
 	}
 	closedir(d);
