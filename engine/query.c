@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "engine/memory.h"
 #include "engine/query.h"
 #include "engine/segments.h"
 #include "engine/stats.h"
@@ -236,13 +237,32 @@ static bool is_private(const struct region *r)
 	return !r->addr;
 }
 
+/* What its shared memory lies on: "huge", "base", the error that ruled huge pages out
+ * for a part of it that wanted some, or "" where it has none of ours. */
+static const char *pages_of(const struct region_table *t)
+{
+	const char *worst = "";
+
+	for (uint32_t i = 0; i < t->nr; i++) {
+		const struct buffer *b = t->entries[i].region->backing;
+
+		if (b && b->mem.page_reason)
+			return page_reason(b->mem.page_reason);
+		if (b && b->mem.page_kind == TENT_PAGE_BASE)
+			worst = "base";
+		else if (b && !*worst)
+			worst = "huge";
+	}
+	return worst;
+}
+
 static json_t *name_json(const struct engine *e, const struct name *n)
 {
 	const struct segment *s = n->segment;
 	char full[TENT_CTL_NAME_SIZE];
 
 	segment_full_name(e, n->text, full);
-	return json_pack("{s:s,s:i,s:b,s:i,s:o,s:i,s:I,s:I}",
+	return json_pack("{s:s,s:i,s:b,s:i,s:o,s:i,s:I,s:I,s:s}",
 		"segment", full,
 		"uid", (int)n->tenant->uid,
 		"alive", s != NULL,
@@ -250,7 +270,8 @@ static json_t *name_json(const struct engine *e, const struct name *n)
 		"epoch", hex_json(s ? s->epoch : 0),
 		"buffers", s ? (int)s->table->nr : 0,
 		"shared_bytes", (json_int_t)(s ? table_bytes(s->table, is_shared) : 0),
-		"private_bytes", (json_int_t)(s ? table_bytes(s->table, is_private) : 0));
+		"private_bytes", (json_int_t)(s ? table_bytes(s->table, is_private) : 0),
+		"pages", s ? pages_of(s->table) : "");
 }
 
 static json_t *segments_json(const struct engine *e)

@@ -19,6 +19,9 @@ json_t *hex_json(uint64_t value);
 
 json_t *stats_json(const struct poller_stats *s);
 
+/* Why pages are not huge: an errno by name, or "" where nobody wanted them to be. */
+const char *page_reason(int32_t reason);
+
 /* Sends a value as the answer to a query; takes the reference. NULL: no memory. */
 void client_reply_json(struct engine *e, struct client *c, json_t *value);
 

@@ -12,8 +12,7 @@ static const char *page_name(uint32_t kind)
 	return kind == TENT_PAGE_HUGE ? "huge" : "base";
 }
 
-/* Why pages are not huge: an errno by name, or "" where nobody wanted them to be. */
-static const char *page_reason(int32_t reason)
+const char *page_reason(int32_t reason)
 {
 	const char *name = reason ? strerrorname_np(reason) : "";
 

@@ -17,7 +17,9 @@
 #include <jansson.h>
 
 #include "ring/clock.h"
+#include "ring/mem.h"
 #include "tests/common/engine_fix.h"
+#include "tests/ring_pool.h"
 
 #define SIZE 65536u
 
@@ -153,6 +155,48 @@ static void segments_tell_who_owns_which_name_dead_or_alive(void **state)
 	assert_int_equal(alive, 1);
 	assert_int_equal(dead, 1);
 	json_decref(segments);
+	desk_close(&d);
+}
+
+/* What the one segment there is tells of its pages, once it has such a buffer too. */
+static void expect_pages(struct desk *d, size_t size, const char *pages)
+{
+	json_t *segments, *row;
+
+	engine_fix_memory(d->c, size);
+	segments = ask(d->c, TENT_QUERY_SEGMENTS);
+	row = json_array_get(at(segments, "segments"), 0);
+	assert_string_equal(text(row, "pages"), pages);
+	json_decref(segments);
+}
+
+static void segments_tell_why_a_buffer_has_no_huge_pages(void **state)
+{
+	struct desk d;
+
+	(void)state;
+	if (huge_info("HugePages_Free") > 0)
+		skip_because("this machine has free huge pages: no fallback to see\n");
+	desk_open(&d, NULL);
+	expect_pages(&d, huge_page_size(), "ENOMEM");
+	desk_close(&d);
+	desk_open(&d, NULL);
+	expect_pages(&d, 4096, "base");		/* too small to want any */
+	desk_close(&d);
+}
+
+static void segments_tell_what_lies_on_huge_pages(void **state)
+{
+	struct desk d;
+	long before = 0;
+
+	(void)state;
+	if (!huge_pool_reserve(16, &before))
+		skip_because("no huge pages could be reserved: not tested\n");
+	desk_open(&d, NULL);
+	assert_int_equal(tent_client_unregister(d.c, d.m, SIZE), 0);
+	expect_pages(&d, huge_page_size(), "huge");
+	huge_pool_set(before);
 	desk_close(&d);
 }
 
@@ -423,6 +467,8 @@ int main(void)
 		cmocka_unit_test(counters_are_those_of_what_was_done),
 		cmocka_unit_test(a_closed_rings_counters_stay_its_clients),
 		cmocka_unit_test(segments_tell_who_owns_which_name_dead_or_alive),
+		cmocka_unit_test(segments_tell_why_a_buffer_has_no_huge_pages),
+		cmocka_unit_test(segments_tell_what_lies_on_huge_pages),
 		cmocka_unit_test(strangers_learn_nothing_about_others),
 		cmocka_unit_test(unknown_queries_are_refused),
 		cmocka_unit_test(a_good_entry_is_explained_with_its_plan),
