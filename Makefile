@@ -302,4 +302,4 @@ install: all $(B)/tentd.service
 	for page in $(wildcard docs/*.[1-9]); do install -D -m 644 $$page \
 		$(D)/share/man/man$${page##*.}/$${page##*/} || exit 1; done
 
--include $(shell find $(B) -maxdepth 3 -name '*.d' 2> /dev/null)
+-include $(shell find $(B) -maxdepth 6 -name '*.d' 2> /dev/null)

@@ -54,7 +54,7 @@ static int copy(const struct hca_qp *qp, uint16_t index, uint8_t *to, uint32_t n
 static uint32_t read_address_vector(const struct hca_qp *qp, const uint8_t *av, uint32_t left,
 				    struct hca_wqe *w)
 {
-	bool is_long = left >= SHORT_AV_BYTES && (get_be32(av + 4) & AV_IS_LONG);
+	bool is_long = left >= SHORT_AV_BYTES && (get_be32(av + 8) & AV_IS_LONG);
 	uint32_t bytes = is_long ? AV_BYTES : SHORT_AV_BYTES, grh;
 
 	if (left < bytes)
@@ -62,14 +62,14 @@ static uint32_t read_address_vector(const struct hca_qp *qp, const uint8_t *av, 
 	w->qkey = get_be32(av);
 	if (w->qkey & OWN_QKEY)
 		w->qkey = qp->values.qkey;
-	w->dest_qpn = get_be32(av + 4) & HCA_QPN_MASK;
-	w->route = (struct hca_route) { .port = qp->values.port, .sl = av[8] & 0xf };
+	w->dest_qpn = get_be32(av + 8) & HCA_QPN_MASK;
+	w->route = (struct hca_route) { .port = qp->values.port, .sl = av[12] & 0xf };
 	/* On Ethernet the LID's place has the UDP source port, and SL is a priority. */
 	if (qp->hca->config.is_ethernet) {
-		w->route.udp_source_port = get_be16(av + 10);
+		w->route.udp_source_port = get_be16(av + 14);
 		w->route.sl >>= 1;
 	} else {
-		w->route.dlid = get_be16(av + 10);
+		w->route.dlid = get_be16(av + 14);
 	}
 	if (!is_long)
 		return bytes;
@@ -77,8 +77,8 @@ static uint32_t read_address_vector(const struct hca_qp *qp, const uint8_t *av, 
 	w->route.has_grh = qp->hca->config.is_ethernet || (grh & AV_HAS_GRH);
 	w->route.sgid_index = (uint8_t)(grh >> 20);
 	w->route.flow_label = grh & 0xfffff;
-	w->route.tclass = av[22];
-	w->route.hop_limit = av[23];
+	w->route.tclass = av[26];
+	w->route.hop_limit = av[27];
 	memcpy(w->route.dgid, av + 32, sizeof(w->route.dgid));
 	return bytes;
 }

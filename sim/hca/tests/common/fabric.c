@@ -127,8 +127,12 @@ void fabric_run(struct fabric *f, uint64_t ns)
 		}
 		if (p && p->due_ns < next)
 			next = p->due_ns;
-		if (next == UINT64_MAX || next > end)
+		if (next == UINT64_MAX)
 			break;
+		if (next > end) {
+			f->now_ns = end;
+			break;
+		}
 		if (next > f->now_ns)
 			f->now_ns = next;
 	}
