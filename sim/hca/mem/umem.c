@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * umem.c - copies straight through the program's mapping for as long as it is the one that
- * was pinned.
+ * was pinned, and through the pin (pin.h) after that. It never goes back: what lies in the
+ * mapping then may be something else.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "sim/hca/mem/fault.h"
 #include "sim/hca/mem/guard.h"
+#include "sim/hca/mem/pin.h"
+#include "sim/hca/mem/sys.h"
 #include "sim/hca/mem/umem.h"
 
 struct umem {
@@ -25,6 +26,9 @@ struct umem {
 	 * then waits for users to fall. All sequentially consistent. */
 	uint32_t users;
 	bool is_gone;			/* base is no longer what was pinned */
+	/* One per PIN_BYTES_MAX; 0: none, and when base has gone nothing is left. */
+	uint32_t nr_pins;
+	int pins[];
 };
 
 static struct umem *all;
@@ -50,20 +54,91 @@ static void list_remove(struct umem *m)
 	pthread_mutex_unlock(&all_lock);
 }
 
-int umem_pin(struct umem **out, uint64_t address, uint64_t length, bool for_writing)
+/* ---- pinning ------------------------------------------------------------------ */
+
+static void unpin(struct umem *m)
 {
+	while (m->nr_pins)
+		pin_remove(m->pins[--m->nr_pins]);
+}
+
+static int pin_all(struct umem *m)
+{
+	for (uint64_t at = 0; at < m->length; at += PIN_BYTES_MAX) {
+		uint64_t left = m->length - at;
+		int pin = pin_add((uintptr_t)m->base + at,
+				  left < PIN_BYTES_MAX ? left : PIN_BYTES_MAX);
+
+		if (pin < 0) {
+			unpin(m);
+			return pin;
+		}
+		m->pins[m->nr_pins++] = pin;
+	}
+	return 0;
+}
+
+/* What io_uring does not pin: all memory, where there is no io_uring, and what nobody
+ * stores into through this mapping. */
+static int pin_or_probe(struct umem *m, bool for_writing)
+{
+	int rc = pin_all(m);
+
+	if (!rc || rc == -ENOMEM || (rc == -EFAULT && for_writing))
+		return rc;
+	return guard_probe((uintptr_t)m->base, m->length, for_writing);
+}
+
+static void fork_prepare(void)
+{
+	pthread_mutex_lock(&all_lock);
+	pin_fork_prepare();
+}
+
+static void fork_parent(void)
+{
+	pin_fork_parent();
+	pthread_mutex_unlock(&all_lock);
+}
+
+/* The threads that were using them are not here. */
+static void fork_child(void)
+{
+	for (struct umem *m = all; m; m = m->next) {
+		m->is_gone = true;
+		m->users = 0;
+		m->nr_pins = 0;
+	}
+	pin_fork_child();
+	pthread_mutex_unlock(&all_lock);
+}
+
+static void register_fork(void)
+{
+	pthread_atfork(fork_prepare, fork_parent, fork_child);
+}
+
+static int umem_create(struct umem **out, uint64_t address, uint64_t length)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	uint64_t nr_pins = (length - 1) / PIN_BYTES_MAX + 1;
 	struct umem *m;
-	int rc;
 
 	if (!length || address + length < address || length > SIZE_MAX / 2)
 		return -EINVAL;
+	pthread_once(&once, register_fork);
 	fault_install();
-	m = calloc(1, sizeof(*m));
+	m = calloc(1, sizeof(*m) + nr_pins * sizeof(m->pins[0]));
 	if (!m)
 		return -ENOMEM;
 	m->base = (uint8_t *)(uintptr_t)address;
 	m->length = length;
-	rc = guard_probe(address, length, for_writing);
+	*out = m;
+	return 0;
+}
+
+static int umem_finish(struct umem **out, struct umem *m, int rc)
+{
 	if (rc) {
 		free(m);
 		return rc;
@@ -73,33 +148,45 @@ int umem_pin(struct umem **out, uint64_t address, uint64_t length, bool for_writ
 	return 0;
 }
 
+int umem_pin(struct umem **out, uint64_t address, uint64_t length, bool for_writing)
+{
+	struct umem *m;
+	int rc = umem_create(&m, address, length);
+
+	return rc ? rc : umem_finish(out, m, pin_or_probe(m, for_writing));
+}
+
+/* Our own mapping keeps the pages; a file that is cut short is gone for a device too. */
 int umem_pin_fd(struct umem **out, int fd, uint64_t offset, uint64_t length, bool for_writing)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), head = offset % page;
+	struct umem *m;
 	void *mapping;
 	int rc;
 
 	if (!length || length > SIZE_MAX / 2 || offset > INT64_MAX)
 		return -EINVAL;
-	mapping = mmap(NULL, head + length, PROT_READ | (for_writing ? PROT_WRITE : 0),
-		       MAP_SHARED, fd, (off_t)(offset - head));
+	mapping = sys_map_shared(head + length, PROT_READ | (for_writing ? PROT_WRITE : 0), 0,
+				 fd, offset - head);
 	if (mapping == MAP_FAILED)
 		return -errno;
-	rc = umem_pin(out, (uintptr_t)mapping + head, length, for_writing);
-	if (rc) {
-		munmap(mapping, head + length);
-		return rc;
+	rc = umem_create(&m, (uintptr_t)mapping + head, length);
+	if (!rc) {
+		m->mapping = mapping;
+		m->mapping_bytes = head + length;
+		rc = umem_finish(out, m, guard_probe((uintptr_t)m->base, length, for_writing));
 	}
-	(*out)->mapping = mapping;
-	(*out)->mapping_bytes = head + length;
-	return 0;
+	if (rc)
+		sys_unmap(mapping, head + length);
+	return rc;
 }
 
 void umem_release(struct umem *m)
 {
 	list_remove(m);
+	unpin(m);
 	if (m->mapping)
-		munmap(m->mapping, m->mapping_bytes);
+		sys_unmap(m->mapping, m->mapping_bytes);
 	free(m);
 }
 
@@ -145,39 +232,92 @@ static int leave(struct umem *m, int rc)
 
 #define DIRECT(m, access) leave(m, enter(m) ? (access) : -EFAULT)
 
+/* After a direct access has failed. Moves n bytes, which may lie in two pins or more. */
+static int through_pins(struct umem *m, uint64_t offset, void *to, const void *from, uint64_t n)
+{
+	int rc = m->nr_pins ? 0 : -EFAULT;
+
+	/* Whoever took the page away without telling us may put another there. */
+	if (!rc)
+		__atomic_store_n(&m->is_gone, true, __ATOMIC_SEQ_CST);
+	while (n && !rc) {
+		int pin = m->pins[offset / PIN_BYTES_MAX];
+		uint64_t left = PIN_BYTES_MAX - offset % PIN_BYTES_MAX, k = n < left ? n : left;
+		uint64_t address = (uintptr_t)m->base + offset;
+
+		rc = to ? pin_read(pin, address, to, k) : pin_write(pin, address, from, k);
+		to = to ? (uint8_t *)to + k : NULL;
+		from = from ? (const uint8_t *)from + k : NULL;
+		offset += k;
+		n -= k;
+	}
+	return rc;
+}
+
 int umem_read(struct umem *m, uint64_t offset, void *to, uint64_t n)
 {
-	return DIRECT(m, guard_copy(to, m->base + offset, n));
+	int rc = DIRECT(m, guard_copy(to, m->base + offset, n));
+
+	return rc ? through_pins(m, offset, to, NULL, n) : 0;
 }
 
 int umem_write(struct umem *m, uint64_t offset, const void *from, uint64_t n)
 {
-	return DIRECT(m, guard_copy(m->base + offset, from, n));
+	int rc = DIRECT(m, guard_copy(m->base + offset, from, n));
+
+	return rc ? through_pins(m, offset, NULL, from, n) : 0;
 }
 
 int umem_load32(struct umem *m, uint64_t offset, uint32_t *value)
 {
-	return DIRECT(m, guard_load32((const uint32_t *)(m->base + offset), value));
+	int rc = DIRECT(m, guard_load32((const uint32_t *)(m->base + offset), value));
+
+	return rc ? through_pins(m, offset, value, NULL, sizeof(*value)) : 0;
 }
 
 int umem_store8(struct umem *m, uint64_t offset, uint8_t value)
 {
-	return DIRECT(m, guard_store8(m->base + offset, value));
+	int rc = DIRECT(m, guard_store8(m->base + offset, value));
+
+	return rc ? through_pins(m, offset, NULL, &value, sizeof(value)) : 0;
 }
 
 int umem_store64(struct umem *m, uint64_t offset, uint64_t value)
 {
-	return DIRECT(m, guard_store64((uint64_t *)(m->base + offset), value));
+	int rc = DIRECT(m, guard_store64((uint64_t *)(m->base + offset), value));
+
+	return rc ? through_pins(m, offset, NULL, &value, sizeof(value)) : 0;
+}
+
+/* Atomic only among devices, as nothing is left that a CPU could do it with. */
+static int change_through_pins(struct umem *m, uint64_t offset, bool compares,
+			       uint64_t compare, uint64_t operand, uint64_t *before)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	uint64_t after;
+	int rc;
+
+	pthread_mutex_lock(&lock);
+	rc = through_pins(m, offset, before, NULL, sizeof(*before));
+	after = compares ? operand : *before + operand;
+	if (!rc && (!compares || *before == compare))
+		rc = through_pins(m, offset, NULL, &after, sizeof(after));
+	pthread_mutex_unlock(&lock);
+	return rc;
 }
 
 int umem_fetch_add64(struct umem *m, uint64_t offset, uint64_t add, uint64_t *before)
 {
-	return DIRECT(m, guard_fetch_add64((uint64_t *)(m->base + offset), add, before));
+	int rc = DIRECT(m, guard_fetch_add64((uint64_t *)(m->base + offset), add, before));
+
+	return rc ? change_through_pins(m, offset, false, 0, add, before) : 0;
 }
 
 int umem_compare_swap64(struct umem *m, uint64_t offset, uint64_t compare, uint64_t swap,
 			uint64_t *before)
 {
-	return DIRECT(m, guard_compare_swap64((uint64_t *)(m->base + offset), compare, swap,
-					      before));
+	int rc = DIRECT(m, guard_compare_swap64((uint64_t *)(m->base + offset), compare, swap,
+						before));
+
+	return rc ? change_through_pins(m, offset, true, compare, swap, before) : 0;
 }

@@ -4,6 +4,10 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -96,13 +105,418 @@ static void what_is_not_there_is_refused(void **state)
 	munmap(p, PAGE);
 }
 
+/* ---- when the program takes its pages away --------------------------------------- */
+
+/* Two mappings of one file: the second shows what lies in the pages of the first. */
+static uint8_t *window;
+
+static uint8_t *pages_map_shown(size_t n)
+{
+	int fd = memfd_create("shown", MFD_CLOEXEC);
+	uint8_t *p;
+
+	assert_int_equal(ftruncate(fd, (off_t)(n * PAGE)), 0);
+	p = mmap(NULL, n * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	window = mmap(NULL, n * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_ptr_not_equal(p, MAP_FAILED);
+	assert_ptr_not_equal(window, MAP_FAILED);
+	close(fd);
+	return p;
+}
+
+static bool pins_hold;	/* else this machine permits no io_uring */
+
+static void need_pins(void)
+{
+	if (!pins_hold)
+		skip();
+}
+
+static void unmapped_pages_stay_the_devices(void **state)
+{
+	uint8_t *p = pages_map_shown(3), got[2 * PAGE];
+	struct umem *m = pin(p + 100, 2 * PAGE);
+
+	(void)state;
+	need_pins();
+	memset(window, 3, 3 * PAGE);
+	munmap(p, 3 * PAGE);
+	assert_int_equal(umem_read(m, 0, got, sizeof(got)), 0);
+	assert_int_equal(got[0] + got[sizeof(got) - 1], 6);
+	window[100 + PAGE] = 9;
+	assert_int_equal(umem_read(m, PAGE, got, 1), 0);
+	assert_int_equal(got[0], 9);
+	memset(got, 5, sizeof(got));
+	assert_int_equal(umem_write(m, 1, got, 2 * PAGE - 1), 0);
+	assert_int_equal(window[100], 3);
+	assert_int_equal(window[101] + window[2 * PAGE + 99], 10);
+	assert_int_equal(window[2 * PAGE + 100], 3);
+	umem_release(m);
+	munmap(window, 3 * PAGE);
+}
+
+/* The next mapping comes to lie at the same address. The device must see the old pages and
+ * leave the new ones alone. */
+static void what_is_mapped_there_next_is_not_touched(void **state)
+{
+	uint8_t *p = pages_map_shown(2), *again, got[4];
+	struct umem *m = pin(p, 2 * PAGE);
+
+	(void)state;
+	need_pins();
+	memcpy(p + PAGE - 2, "abcd", 4);
+	umem_range_goes(p + PAGE, PAGE);
+	again = mmap(p, 2 * PAGE, PROT_READ | PROT_WRITE,
+		     MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_equal(again, p);
+	assert_int_equal(umem_read(m, PAGE - 2, got, 4), 0);
+	assert_memory_equal(got, "abcd", 4);
+	assert_int_equal(umem_write(m, PAGE - 2, "efgh", 4), 0);
+	assert_memory_equal(window + PAGE - 2, "efgh", 4);
+	assert_memory_equal(p + PAGE - 2, "\0\0\0\0", 4);
+	umem_release(m);
+	munmap(p, 2 * PAGE);
+	munmap(window, 2 * PAGE);
+}
+
+static void dropped_anonymous_pages_are_the_old_ones(void **state)
+{
+	uint8_t *p = pages_map(1), got[4];
+	struct umem *m = pin(p, PAGE);
+
+	(void)state;
+	need_pins();
+	memcpy(p, "abcd", 4);
+	umem_range_goes(p, PAGE);
+	madvise(p, PAGE, MADV_DONTNEED);
+	assert_int_equal(p[0], 0);
+	assert_int_equal(umem_read(m, 0, got, 4), 0);
+	assert_memory_equal(got, "abcd", 4);
+	umem_release(m);
+	munmap(p, PAGE);
+}
+
+static void words_and_atomics_reach_unmapped_pages(void **state)
+{
+	uint64_t *p = (uint64_t *)pages_map_shown(1), *w = (uint64_t *)window, before;
+	struct umem *m = pin(p, PAGE);
+	uint32_t value;
+
+	(void)state;
+	need_pins();
+	munmap(p, PAGE);
+	w[1] = 5;
+	assert_int_equal(umem_fetch_add64(m, 8, 2, &before), 0);
+	assert_int_equal(before, 5);
+	assert_int_equal(w[1], 7);
+	assert_int_equal(umem_compare_swap64(m, 8, 5, 9, &before), 0);
+	assert_int_equal(before, 7);
+	assert_int_equal(w[1], 7);
+	assert_int_equal(umem_compare_swap64(m, 8, 7, 9, &before), 0);
+	assert_int_equal(w[1], 9);
+	assert_int_equal(umem_load32(m, 8, &value), 0);
+	assert_int_equal(value, 9);
+	assert_int_equal(umem_store64(m, 0, 0x0102030405060708), 0);
+	assert_int_equal(umem_store8(m, 7, 0xff), 0);
+	assert_int_equal(w[0], 0xff02030405060708);
+	umem_release(m);
+	munmap(window, PAGE);
+}
+
+/* Larger than one pin, and than the stage. Pages that are never touched would be made by
+ * pinning, so the file is of huge size and the range crosses the border by little. */
+static void a_range_of_several_pins_is_one(void **state)
+{
+	uint64_t length = (1ull << 30) + 2 * PAGE, border = 1ull << 30;
+	uint8_t *p = mmap(NULL, length, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	static uint8_t put[600000], got[600000];
+	struct umem *m;
+
+	(void)state;
+	need_pins();
+	if (!getenv("TENT_SOAK"))
+		skip();		/* it takes 1 GiB */
+	assert_ptr_not_equal(p, MAP_FAILED);
+	assert_int_equal(umem_pin(&m, (uintptr_t)p, length, true), 0);
+	munmap(p, length);
+	for (size_t i = 0; i < sizeof(put); i++)
+		put[i] = (uint8_t)(i * 7);
+	assert_int_equal(umem_write(m, border - sizeof(put) + 100, put, sizeof(put)), 0);
+	assert_int_equal(umem_read(m, border - sizeof(put) + 100, got, sizeof(got)), 0);
+	assert_memory_equal(put, got, sizeof(put));
+	umem_release(m);
+}
+
+/* ---- files -------------------------------------------------------------------------- */
+
+static void a_file_is_reached_by_its_offsets(void **state)
+{
+	int fd = memfd_create("dmabuf", MFD_CLOEXEC);
+	uint8_t got[4];
+	struct umem *m;
+
+	(void)state;
+	assert_int_equal(ftruncate(fd, 4 * PAGE), 0);
+	assert_int_equal(pwrite(fd, "abcd", 4, PAGE + 100), 4);
+	assert_int_equal(umem_pin_fd(&m, fd, PAGE + 100, 2 * PAGE, true), 0);
+	assert_int_equal(umem_read(m, 0, got, 4), 0);
+	assert_memory_equal(got, "abcd", 4);
+	assert_int_equal(umem_write(m, 2 * PAGE - 4, "efgh", 4), 0);
+	assert_int_equal(pread(fd, got, 4, 3 * PAGE + 96), 4);
+	assert_memory_equal(got, "efgh", 4);
+	/* Cut short under the device. */
+	assert_int_equal(ftruncate(fd, PAGE), 0);
+	assert_int_equal(umem_write(m, 0, "efgh", 4), -EFAULT);
+	assert_int_equal(umem_read(m, 0, got, 4), -EFAULT);
+	umem_release(m);
+	assert_int_equal(umem_pin_fd(&m, fd, PAGE, PAGE, false), -EFAULT);
+	assert_int_equal(umem_pin_fd(&m, fd, 0, 0, false), -EINVAL);
+	close(fd);
+	assert_int_equal(umem_pin_fd(&m, fd, 0, PAGE, false), -EBADF);
+}
+
+/* ---- limits and processes -------------------------------------------------------------- */
+
+static int status_of(pid_t pid)
+{
+	int status;
+
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* As another user: root is above the limit. The ring counts too, so some room is left. */
+static int pin_beyond_limit(void)
+{
+	struct rlimit limit = { 64 << 10, 64 << 10 };
+	uint8_t *p = pages_map(64);
+	struct umem *m, *n;
+
+	if (setrlimit(RLIMIT_MEMLOCK, &limit) || setuid(54321))
+		return 10;
+	if (umem_pin(&m, (uintptr_t)p, 8 * PAGE, true))
+		return 1;
+	if (umem_pin(&n, (uintptr_t)p, 64 * PAGE, true) != -ENOMEM)
+		return 2;
+	umem_release(m);
+	return umem_pin(&m, (uintptr_t)p, 8 * PAGE, true) ? 3 : 0;
+}
+
+static void the_limit_of_locked_memory_counts(void **state)
+{
+	pid_t pid;
+
+	(void)state;
+	need_pins();
+	if (getuid())
+		skip();
+	pid = fork();
+	if (!pid)
+		_exit(pin_beyond_limit());
+	assert_int_equal(status_of(pid), 0);
+}
+
+static int refuse_io_uring(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog filter = { sizeof(code) / sizeof(code[0]), code };
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
+}
+
+static int pin_without_io_uring(void)
+{
+	uint8_t *p = pages_map(1), *q = pages_map(1), got;
+	struct umem *m, *n;
+
+	if (refuse_io_uring())
+		return 10;
+	if (umem_pin(&m, (uintptr_t)p, PAGE, true) || umem_pin(&n, (uintptr_t)q, PAGE, true))
+		return 1;
+	p[0] = 5;
+	if (umem_read(m, 0, &got, 1) || got != 5)
+		return 2;
+	/* Nothing of it is left, but what comes there is not touched. */
+	umem_range_goes(p, PAGE);
+	if (umem_write(m, 0, "x", 1) != -EFAULT || p[0] != 5 || umem_write(n, 0, "x", 1))
+		return 3;
+	munmap(q, PAGE);
+	if (umem_read(n, 0, &got, 1) != -EFAULT)
+		return 4;
+	umem_release(m);
+	umem_release(n);
+	return 0;
+}
+
+static void without_io_uring_it_works_until_pages_go(void **state)
+{
+	int ends[2];
+	char said[1000];
+	ssize_t n;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	pid = fork();
+	if (!pid) {
+		dup2(ends[1], 2);
+		_exit(pin_without_io_uring());
+	}
+	close(ends[1]);
+	assert_int_equal(status_of(pid), 0);
+	n = read(ends[0], said, sizeof(said) - 1);
+	assert_true(n > 0);
+	said[n] = 0;
+	assert_non_null(strstr(said, "tent-hca: no io_uring"));
+	assert_ptr_equal(strchr(said, '\n'), said + n - 1);	/* once */
+	close(ends[0]);
+}
+
+static int use_in_child(struct umem *m, uint8_t *p)
+{
+	uint8_t got[4];
+	struct umem *own;
+
+	if (umem_read(m, 0, got, 1) != -EFAULT || umem_write(m, 0, got, 1) != -EFAULT)
+		return 1;
+	umem_range_goes(p, PAGE);
+	umem_release(m);
+	memcpy(p, "mine", 4);
+	if (umem_pin(&own, (uintptr_t)p, PAGE, true))
+		return 2;
+	if (pins_hold)
+		munmap(p, PAGE);
+	if (umem_read(own, 0, got, 4) || memcmp(got, "mine", 4))
+		return 3;
+	umem_release(own);
+	return 0;
+}
+
+static void a_child_has_none_but_may_pin_its_own(void **state)
+{
+	uint8_t *p = pages_map(1), got[4];
+	struct umem *m = pin(p, PAGE);
+	pid_t pid;
+
+	(void)state;
+	memcpy(p, "ours", 4);
+	pid = fork();
+	if (!pid)
+		_exit(use_in_child(m, p));
+	assert_int_equal(status_of(pid), 0);
+	assert_int_equal(umem_read(m, 0, got, 4), 0);
+	assert_memory_equal(got, "ours", 4);
+	/* Copy on write must not have parted the device from the program. */
+	memcpy(p, "next", 4);
+	munmap(p, PAGE);
+	if (pins_hold) {
+		assert_int_equal(umem_read(m, 0, got, 4), 0);
+		assert_memory_equal(got, "next", 4);
+	}
+	umem_release(m);
+}
+
+/* Accesses go on while the pages change hands under them. */
+struct race {
+	struct umem *m;
+	bool stop;
+	unsigned nr_bad;
+};
+
+static void *race_write(void *arg)
+{
+	struct race *r = arg;
+	uint8_t bytes[300];
+
+	memset(bytes, 1, sizeof(bytes));
+	while (!__atomic_load_n(&r->stop, __ATOMIC_ACQUIRE))
+		r->nr_bad += umem_write(r->m, 100, bytes, sizeof(bytes)) != 0;
+	return NULL;
+}
+
+static void a_copy_in_progress_ends_in_the_old_pages(void **state)
+{
+	(void)state;
+	need_pins();
+	for (int i = 0; i < 200; i++) {
+		uint8_t *p = pages_map(1), zeros[PAGE] = { 0 };
+		struct race r = { .m = pin(p, PAGE) };
+		pthread_t thread;
+
+		assert_int_equal(pthread_create(&thread, NULL, race_write, &r), 0);
+		for (int k = 0; k < i % 20; k++)
+			sched_yield();
+		umem_range_goes(p, PAGE);
+		mmap(p, PAGE, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS,
+		     -1, 0);
+		sched_yield();
+		__atomic_store_n(&r.stop, true, __ATOMIC_RELEASE);
+		pthread_join(thread, NULL);
+		assert_int_equal(r.nr_bad, 0);
+		assert_memory_equal(p, zeros, PAGE);
+		umem_release(r.m);
+		munmap(p, PAGE);
+	}
+}
+
+static void many_pins_need_more_than_one_table(void **state)
+{
+	enum { NR = 20000 };
+	struct umem **m = calloc(NR, sizeof(*m));
+	uint8_t *p = pages_map(1), got;
+
+	(void)state;
+	assert_non_null(m);
+	for (int i = 0; i < NR; i++)
+		assert_int_equal(umem_pin(&m[i], (uintptr_t)p, 1, true), 0);
+	p[0] = 77;
+	munmap(p, PAGE);
+	if (pins_hold) {
+		assert_int_equal(umem_read(m[NR - 1], 0, &got, 1), 0);
+		assert_int_equal(got, 77);
+	}
+	for (int i = 0; i < NR; i++)
+		umem_release(m[i]);
+	free(m);
+}
+
+static int setup(void **state)
+{
+	uint8_t *p = pages_map(1), got;
+	struct umem *m = pin(p, PAGE);
+
+	(void)state;
+	munmap(p, PAGE);
+	pins_hold = !umem_read(m, 0, &got, 1);
+	umem_release(m);
+	return 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(device_and_program_share_bytes),
 		cmocka_unit_test(words_are_read_written_and_changed_in_place),
 		cmocka_unit_test(what_is_not_there_is_refused),
+		cmocka_unit_test(unmapped_pages_stay_the_devices),
+		cmocka_unit_test(what_is_mapped_there_next_is_not_touched),
+		cmocka_unit_test(dropped_anonymous_pages_are_the_old_ones),
+		cmocka_unit_test(words_and_atomics_reach_unmapped_pages),
+		cmocka_unit_test(a_range_of_several_pins_is_one),
+		cmocka_unit_test(a_file_is_reached_by_its_offsets),
+		cmocka_unit_test(the_limit_of_locked_memory_counts),
+		cmocka_unit_test(without_io_uring_it_works_until_pages_go),
+		cmocka_unit_test(a_child_has_none_but_may_pin_its_own),
+		cmocka_unit_test(a_copy_in_progress_ends_in_the_old_pages),
+		cmocka_unit_test(many_pins_need_more_than_one_table),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, setup, NULL);
 }
