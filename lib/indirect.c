@@ -119,6 +119,7 @@ void lib_indirect_finish(struct lib_ring *r, const struct tent_completion *c)
 {
 	struct lib_indirect *m = r->indirect;
 	const struct tent_result *result;
+	uint16_t flags = c->flags & ~TENT_CQE_F_BATCH; /* of all of them: results have none */
 
 	if (!m)
 		return;
@@ -126,10 +127,10 @@ void lib_indirect_finish(struct lib_ring *r, const struct tent_completion *c)
 	result = results_of(m);
 	for (uint32_t i = 0; i < m->count; i++) {
 		uint64_t word = lib_task_word(result[i].status, result[i].transport,
-					      result[i].rule, result[i].error);
+					      result[i].rule, result[i].error, flags);
 
 		if (result[i].status < TENT_STATUS_INVALID || result[i].status > TENT_STATUS_FAILED)
-			word = lib_task_word(TENT_STATUS_FAILED, 0, c->rule, c->error);
+			word = lib_task_word(TENT_STATUS_FAILED, 0, c->rule, c->error, flags);
 		lib_task_finish(m->batch, m->base + i, word, result[i].bytes);
 	}
 	lib_indirect_put(r->engine, m);

@@ -137,7 +137,7 @@ void lib_pool_unlock(void);
 
 /* ---- batches (batch.c) ------------------------------------------------------- */
 
-/* One request. end packs status, transport, rule and error, see lib_task_word(). */
+/* One request. end packs status, transport, rule, error and flags, see lib_task_word(). */
 struct lib_task {
 	uint64_t bytes;			/* L3 */
 	uint64_t end;			/* L3 */
@@ -166,15 +166,17 @@ struct lib_batch {
 	struct lib_batch *next_free;
 };
 
+/* error is an enum tent_error: it fits 16 bits. flags: TENT_CQE_F_* of the task. */
 static inline uint64_t lib_task_word(uint8_t status, uint8_t transport, uint16_t rule,
-				     int32_t error)
+				     int32_t error, uint16_t flags)
 {
-	return (uint64_t)(uint32_t)error << 32 | (uint64_t)rule << 16 |
+	return (uint64_t)flags << 48 | (uint64_t)(uint16_t)error << 32 | (uint64_t)rule << 16 |
 	       (uint64_t)transport << 8 | status;
 }
 static inline int lib_word_status(uint64_t word) { return (int)(word & 0xff); }
 static inline uint16_t lib_word_rule(uint64_t word) { return (uint16_t)(word >> 16); }
-static inline int32_t lib_word_error(uint64_t word) { return (int32_t)(word >> 32); }
+static inline int32_t lib_word_error(uint64_t word) { return (int16_t)(word >> 32); }
+static inline uint16_t lib_word_flags(uint64_t word) { return (uint16_t)(word >> 48); }
 
 /* Terminal statuses by how bad they are: 0 COMPLETED, then INVALID < CANCELED <
  * TIMEOUT < FAILED. */

@@ -20,7 +20,7 @@ static void complete_task(struct lib_ring *r, const struct tent_completion *c,
 			  const struct lib_batch *polled)
 {
 	struct lib_batch *b = lib_batch_at((uint32_t)(c->user_data >> 32));
-	uint64_t word = lib_task_word(c->status, c->transport, c->rule, c->error);
+	uint64_t word = lib_task_word(c->status, c->transport, c->rule, c->error, c->flags);
 
 	/* A batch stays in its ring, and its place taken, until its last task ended:
 	 * anything else is no completion of ours. */
@@ -98,7 +98,7 @@ void lib_ring_lost(struct lib_ring *r, uint32_t rule)
 	struct tent_ring *tent = r->tent;
 	int error = tent_rule_error(rule);
 	uint64_t word = lib_task_word(error == TENT_ERR_CANCELED ? TENT_STATUS_CANCELED :
-				      TENT_STATUS_FAILED, 0, (uint16_t)rule, error);
+				      TENT_STATUS_FAILED, 0, (uint16_t)rule, error, 0);
 
 	if (rule == TENT_RULE_ENGINE_LOST)
 		store_relaxed(&r->engine->lost, 1u);

@@ -149,6 +149,7 @@ static void describe_task(struct tent_error_info *info, size_t task_id, uint64_t
 	info->error = lib_word_error(word);
 	info->index = (uint32_t)task_id;
 	info->rule = rule;
+	info->flags = lib_word_flags(word);
 	if (!info->error)
 		return;
 	snprintf(info->field, sizeof(info->field), "%s", tent_rule_field(rule));

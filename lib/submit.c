@@ -163,7 +163,7 @@ static void set_pending(const struct submit *s)
 
 	for (uint32_t i = 0; i < s->count; i++)
 		store_release(&b->tasks->task[s->base + i].end, /* L3 */
-			      lib_task_word(TENT_STATUS_PENDING, 0, 0, 0));
+			      lib_task_word(TENT_STATUS_PENDING, 0, 0, 0, 0));
 	store_release(&b->pending, b->pending + s->count); /* L4 */
 }
 

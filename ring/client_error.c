@@ -73,10 +73,13 @@ static void describe(struct tent_error_info *info)
 void error_info_copy(struct tent_error_info *to, const struct tent_error_info *from)
 {
 	size_t size = to->size < sizeof(*to) ? to->size : sizeof(*to);
+	size_t texts = offsetof(struct tent_error_info, flags);
 
+	if (size < sizeof(*to) && size > texts)
+		size = texts;
 	memcpy((char *)to + sizeof(to->size), (const char *)from + sizeof(from->size),
 	       size - sizeof(to->size));
-	if (size > offsetof(struct tent_error_info, field))
+	if (size > offsetof(struct tent_error_info, field) && size <= texts)
 		((char *)to)[size - 1] = '\0'; /* where the caller's struct cuts a text */
 }
 

@@ -36,13 +36,14 @@
 	FIELD(tent_buffer_info, base, 0, 8)					\
 	FIELD(tent_buffer_info, length, 8, 8)					\
 	FIELD(tent_buffer_info, location, 16, 64)				\
-	BEGIN(tent_error_info, 304)						\
+	BEGIN(tent_error_info, 308)						\
 	FIELD(tent_error_info, size, 0, 4)					\
 	FIELD(tent_error_info, error, 4, 4)					\
 	FIELD(tent_error_info, index, 8, 4)					\
 	FIELD(tent_error_info, rule, 12, 4)					\
 	FIELD(tent_error_info, field, 16, 32)					\
 	FIELD(tent_error_info, message, 48, 256)				\
+	FIELD(tent_error_info, flags, 304, 4)					\
 	BEGIN(tent_slot, 128)							\
 	FIELD(tent_slot, seq, 0, 4)						\
 	FIELD(tent_slot, nr, 4, 4)						\

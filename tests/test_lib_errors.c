@@ -163,14 +163,15 @@ static void end_tasks(tent_batch_id_t batch, const int *statuses, uint32_t nr)
 	assert_non_null(b);
 	lib_lock(&b->ring->lock);
 	for (uint32_t i = 0; i < nr; i++)
-		b->tasks->task[i].end = lib_task_word(TENT_STATUS_PENDING, 0, 0, 0);
+		b->tasks->task[i].end = lib_task_word(TENT_STATUS_PENDING, 0, 0, 0, 0);
 	store_release(&b->pending, nr);
 	store_release(&b->nr_tasks, nr);
 	for (uint32_t i = 0; i < nr; i++)
 		if (statuses[i] != TENT_STATUS_PENDING)
 			lib_task_finish(b, i, lib_task_word((uint8_t)statuses[i], 0,
 							    TENT_RULE_TARGET_GONE,
-							    TENT_ERR_OWNER_GONE), 10);
+							    TENT_ERR_OWNER_GONE,
+							    TENT_CQE_F_DEADLINE_MISSED), 10);
 	lib_unlock(&b->ring->lock);
 }
 
@@ -222,11 +223,16 @@ static void a_task_says_why_it_failed(void **state)
 	assert_int_equal(info.error, TENT_ERR_OWNER_GONE);
 	assert_int_equal(info.rule, TENT_RULE_TARGET_GONE);
 	assert_int_equal(info.index, 1);
+	assert_int_equal(info.flags, TENT_CQE_F_DEADLINE_MISSED);
 	assert_string_equal(info.field, "target");
 	assert_string_equal(info.message, "task 1 ended as FAILED: target; needed: registered "
 			    "until the request ended; its owner unregistered it or died");
 	assert_int_equal(tent_task_error(fix.engine, batch, 2, &info), TENT_ERR_ARGUMENTS);
 	assert_string_equal(lib_fix_error().field, "task_id");
+	info.size = offsetof(tent_error_info_t, flags);	/* of a program from before them */
+	info.flags = 77;
+	assert_int_equal(tent_task_error(fix.engine, batch, 1, &info), 0);
+	assert_int_equal(info.flags, 77);
 	info.size = 15;
 	assert_int_equal(tent_task_error(fix.engine, batch, 1, &info), TENT_ERR_ARGUMENTS);
 	tent_free_batch(fix.engine, batch);

@@ -97,19 +97,6 @@ struct tent_result {
 	uint16_t rule;		/* enum tent_rule */
 };
 
-/* Completion flags. */
-#define TENT_CQE_F_REJECTED	    (1u << 0) /* the whole batch; nothing moved */
-#define TENT_CQE_F_BATCH	    (1u << 1) /* stands for count requests */
-#define TENT_CQE_F_INTENT_DOWNGRADED   (1u << 2) /* compat: unknown intent -> UNSPEC */
-#define TENT_CQE_F_PRIORITY_DOWNGRADED (1u << 3) /* compat: unknown priority -> UNSPEC */
-#define TENT_CQE_F_POLICY_DOWNGRADED   (1u << 4) /* compat: policy -> contract default */
-#define TENT_CQE_F_TAIL_IGNORED	    (1u << 5) /* compat: bytes beyond 88 ignored */
-#define TENT_CQE_F_DEADLINE_MISSED  (1u << 6) /* served, but after its deadline */
-#define TENT_CQE_F_TARGET_UNFENCED  (1u << 7) /* the far end could not confirm it stopped */
-#define TENT_CQE_F_DOWNGRADES						\
-	(TENT_CQE_F_INTENT_DOWNGRADED | TENT_CQE_F_PRIORITY_DOWNGRADED | \
-	 TENT_CQE_F_POLICY_DOWNGRADED | TENT_CQE_F_TAIL_IGNORED)
-
 /*
  * A completion. The first 8 bytes are stored last, as one u64 with release.
  * Stage times: seen is in ticks (header.tick_*); the later stages are ticks
@@ -117,7 +104,7 @@ struct tent_result {
  */
 struct tent_completion {
 	__attribute__((aligned(8))) uint32_t seq;
-	uint16_t flags;		/* TENT_CQE_F_* */
+	uint16_t flags;		/* TENT_CQE_F_* of tent.h */
 	uint8_t status;		/* enum tent_task_state, terminal */
 	uint8_t transport;	/* enum tent_transport that moved it */
 	TENT_U64 user_data;	/* of the slot; rejection, batch: of slot 1 */

@@ -78,7 +78,8 @@ enum tent_opcode {
 enum tent_task_state {
 	TENT_STATUS_WAITING = 0,
 	TENT_STATUS_PENDING = 1,
-	/* 2..6 are terminal: no byte of the request moves any more. */
+	/* 2..6 are terminal: no byte of the request moves any more, unless its flags
+	 * say TENT_CQE_F_TARGET_UNFENCED. */
 	TENT_STATUS_INVALID = 2,
 	TENT_STATUS_CANCELED = 3,
 	TENT_STATUS_COMPLETED = 4,
@@ -158,6 +159,20 @@ enum tent_error {
 	TENT_ERR_PROTOCOL = -20,	/* the ring or control protocol was broken */
 	TENT_ERR_CONFIG = -21
 };
+
+/* How a request ended, beside its status; in struct tent_error_info and in ring.h's
+ * completions, which alone have the first two. */
+#define TENT_CQE_F_REJECTED	    (1u << 0) /* the whole batch; nothing moved */
+#define TENT_CQE_F_BATCH	    (1u << 1) /* stands for count requests */
+#define TENT_CQE_F_INTENT_DOWNGRADED   (1u << 2) /* compat: unknown intent -> UNSPEC */
+#define TENT_CQE_F_PRIORITY_DOWNGRADED (1u << 3) /* compat: unknown priority -> UNSPEC */
+#define TENT_CQE_F_POLICY_DOWNGRADED   (1u << 4) /* compat: policy -> contract default */
+#define TENT_CQE_F_TAIL_IGNORED	    (1u << 5) /* compat: bytes beyond 88 ignored */
+#define TENT_CQE_F_DEADLINE_MISSED  (1u << 6) /* served, but after its deadline */
+#define TENT_CQE_F_TARGET_UNFENCED  (1u << 7) /* the far end could not confirm it stopped */
+#define TENT_CQE_F_DOWNGRADES						\
+	(TENT_CQE_F_INTENT_DOWNGRADED | TENT_CQE_F_PRIORITY_DOWNGRADED | \
+	 TENT_CQE_F_POLICY_DOWNGRADED | TENT_CQE_F_TAIL_IGNORED)
 
 /*
  * One request. 88 bytes and the same offsets on every ABI. Zero-initialise it:
@@ -245,8 +260,18 @@ struct tent_error_info {
 	uint32_t rule;			/* enum tent_rule of rules.h */
 	char field[32];			/* "intent_type"; "" when none */
 	char message[256];		/* one sentence: the value, what was allowed */
+	uint32_t flags;			/* of a task: TENT_CQE_F_*, see tent_task_error() */
 };
 typedef struct tent_error_info tent_error_info_t;
+
+TENT_ASSERT(sizeof(struct tent_error_info) == 308, "tent_error_info is 308 bytes");
+TENT_ASSERT_FIELD(struct tent_error_info, size, 0, 4);
+TENT_ASSERT_FIELD(struct tent_error_info, error, 4, 4);
+TENT_ASSERT_FIELD(struct tent_error_info, index, 8, 4);
+TENT_ASSERT_FIELD(struct tent_error_info, rule, 12, 4);
+TENT_ASSERT_FIELD(struct tent_error_info, field, 16, 32);
+TENT_ASSERT_FIELD(struct tent_error_info, message, 48, 256);
+TENT_ASSERT_FIELD(struct tent_error_info, flags, 304, 4);
 
 /* ---- library ---------------------------------------------------------- */
 
@@ -414,7 +439,12 @@ int tent_task_status_list(tent_engine_t engine, tent_batch_id_t batch_id,
 int tent_overall_status(tent_engine_t engine, tent_batch_id_t batch_id,
 			tent_status_t *status);
 
-/* Why a task failed. 0 when the task exists; info as in tent_last_error(). */
+/*
+ * Why a task failed, and its flags however it ended: TENT_CQE_F_* without REJECTED and
+ * BATCH; for a task of a submit that was larger than a ring, those of all its requests
+ * together. A size of info without flags leaves them out. 0 when the task exists; info
+ * as in tent_last_error().
+ */
 int tent_task_error(tent_engine_t engine, tent_batch_id_t batch_id,
 		    size_t task_id, struct tent_error_info *info);
 
