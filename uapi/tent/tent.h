@@ -8,6 +8,11 @@
  * Conventions, unless a function says otherwise:
  *  - int functions return 0, or a negative enum tent_error; tent_last_error()
  *    then holds the details for the calling thread.
+ *  - any call may fail with TENT_ERR_STALE_HANDLE (the engine was destroyed, or is
+ *    from before a fork), TENT_ERR_ARGUMENTS (NULL where it is not allowed),
+ *    TENT_ERR_ENGINE_LOST (the tentd is gone) or TENT_ERR_RUNTIME (no memory, or a
+ *    system call that failed); an engine that never worked repeats why not. What
+ *    functions say of errors comes on top.
  *  - any thread may call any function on any live handle.
  *  - pointers passed in are borrowed for the duration of the call.
  *  - after fork() every handle is stale in the child.
@@ -304,7 +309,8 @@ int tent_last_error(struct tent_error_info *info);
 /* ---- engine ----------------------------------------------------------- */
 
 /*
- * Sets one configuration key of the engines this thread creates from now on.
+ * Sets one configuration key of the engines this thread creates from now on; both texts
+ * are copied, and what is wrong with them is said by the engine created next.
  * '/' nests ("transports/shm/enable"). The key "engine" chooses the engine:
  * "thread" (default), "caller", or "unix:/path" for a running tentd; the
  * environment variable TENT_ENGINE has precedence. NULL is refused.
@@ -317,7 +323,10 @@ void tent_load_config_from_file(const char *path);
 
 /*
  * Starts or attaches to an engine. Never NULL: tent_available() says whether it
- * works and tent_last_error() why not. Pair with tent_destroy_engine().
+ * works and tent_last_error() why not: TENT_ERR_CONFIG, TENT_ERR_CAPACITY (1023 engines
+ * at a time, or tentd's limits), TENT_ERR_ENGINE_LOST (no tentd there),
+ * TENT_ERR_POLICY_DENIED (another user's name). The caller owns the handle: pair with
+ * tent_destroy_engine().
  */
 tent_engine_t tent_create_engine(void);
 
@@ -327,41 +336,53 @@ tent_engine_t tent_create_engine(void);
  */
 void tent_destroy_engine(tent_engine_t engine);
 
-/* 1 when the engine works, else 0. */
+/* 1 when the engine works, else 0 and tent_last_error() says why not. */
 int tent_available(tent_engine_t engine);
 
 /* The name others open this program's segment by. buf gets a NUL-terminated
  * text; TENT_ERR_CAPACITY when buf_len is too small. */
 int tent_segment_name(tent_engine_t engine, char *buf, size_t buf_len);
 
-/* Address and port of the engine's control plane, as tent_segment_name(). */
+/* Address and port of the engine's control plane: how the segment's name begins.
+ * addr_buf as buf of tent_segment_name(). */
 int tent_rpc_server_addr_port(tent_engine_t engine, char *addr_buf,
 			      size_t buf_len, uint16_t *port);
 
 /* ---- segments --------------------------------------------------------- */
 
-/* "" or the own name opens TENT_LOCAL_SEGMENT. The same name gives the same
- * handle. TENT_ERR_PEER_UNREACHABLE: no such segment. TENT_ERR_POLICY_DENIED:
- * it belongs to another tenant. */
+/* Sets *handle, which tent_close_segment() ends. "" or the own name opens
+ * TENT_LOCAL_SEGMENT. The same name gives the same handle. TENT_ERR_PEER_UNREACHABLE:
+ * no such segment. TENT_ERR_POLICY_DENIED: it belongs to another tenant.
+ * TENT_ERR_UNSUPPORTED: a file. TENT_ERR_CAPACITY: too many are open. */
 int tent_open_segment(tent_engine_t engine, tent_segment_id_t *handle,
 		      const char *segment_name);
 
-/* Closes it for every opener in this program. 0 for TENT_LOCAL_SEGMENT. */
+/* Closes it for every opener in this program; requests in flight go on. 0 for
+ * TENT_LOCAL_SEGMENT. TENT_ERR_STALE_HANDLE: it is not open. */
 int tent_close_segment(tent_engine_t engine, tent_segment_id_t handle);
 
-/* Warm-up: resolves and connects, waiting up to timeout_ns. */
+/* Warm-up: resolves and connects, waiting up to timeout_ns; in this build there is
+ * nothing to wait for. TENT_ERR_STALE_HANDLE: it is not open. TENT_ERR_OWNER_GONE: its
+ * owner died. */
 int tent_connect_segment(tent_engine_t engine, tent_segment_id_t handle,
 			 uint64_t timeout_ns);
 
-/* A snapshot; pair with tent_free_segment_info(). */
+/* A snapshot, whose buffers are the caller's: pair with tent_free_segment_info(), which
+ * ignores NULL and what it freed before. Errors as tent_connect_segment(). */
 int tent_get_segment_info(tent_engine_t engine, tent_segment_id_t handle,
 			  tent_segment_info_t *info);
 void tent_free_segment_info(tent_segment_info_t *info);
 
 /* ---- memory ----------------------------------------------------------- */
 
-/* Shareable memory, page-aligned and zeroed, not yet registered. location: "*",
- * "cpu" or "cpu:N". Pair with tent_free_memory(), which also unregisters. */
+/*
+ * size bytes of shareable memory at *addr, page-aligned and zeroed, not yet registered.
+ * It is the caller's until tent_free_memory(), which also unregisters what lies inside
+ * and waits as tent_unregister_memory() does. location: "*", "cpu" or "cpu:N".
+ * TENT_ERR_ENUM: location, or an option that is no number of its enumeration.
+ * TENT_ERR_ADDRESS: size 0, or to free what was not allocated. TENT_ERR_CAPACITY: over
+ * the engine's limits. TENT_ERR_UNSUPPORTED: a transport_type that is not in this build.
+ */
 int tent_allocate_memory(tent_engine_t engine, void **addr, size_t size,
 			 const char *location);
 int tent_allocate_memory_ex(tent_engine_t engine, void **addr, size_t size,
@@ -369,9 +390,14 @@ int tent_allocate_memory_ex(tent_engine_t engine, void **addr, size_t size,
 int tent_free_memory(tent_engine_t engine, void *addr);
 
 /*
- * Lets requests name [addr, addr + size). The same range again counts up.
- * Default permission TENT_PERM_GLOBAL_READ_WRITE. The batch forms register all
- * or none.
+ * Lets requests name [addr, addr + size), size in bytes and not 0. The memory stays the
+ * caller's, and must stay mapped until it is unregistered. The same range again counts
+ * up. permission: enum tent_permission, TENT_PERM_GLOBAL_READ_WRITE where there is none.
+ * The batch forms take count addresses and sizes and register all or none.
+ * TENT_ERR_ADDRESS: an empty or wrapping range, memory the engine can neither share nor
+ * copy, or a range that is registered with other memory behind it. TENT_ERR_ENUM: a bad
+ * permission, one other than the range has, or as for tent_allocate_memory().
+ * TENT_ERR_CAPACITY: over the engine's limits. TENT_ERR_UNSUPPORTED: as there.
  */
 int tent_register_memory(tent_engine_t engine, void *addr, size_t size);
 int tent_register_memory_with_perm(tent_engine_t engine, void *addr,
@@ -384,8 +410,10 @@ int tent_register_memory_batch_ex(tent_engine_t engine, void **addrs,
 				  size_t *sizes, size_t count,
 				  tent_memory_options_t *opts);
 
-/* Returns when nothing can touch the memory any more; requests that name it end
- * with TENT_ERR_OWNER_GONE. size 0 matches by address. Unknown: 0. */
+/* Returns when nothing can touch the memory any more, but for a WRITE into it that ended
+ * with TENT_CQE_F_TARGET_UNFENCED; requests that name it end with TENT_ERR_OWNER_GONE.
+ * size in bytes; 0, or sizes NULL, matches by address. Unknown: 0. The batch form goes
+ * on after an error and returns the first. */
 int tent_unregister_memory(tent_engine_t engine, void *addr, size_t size);
 int tent_unregister_memory_batch(tent_engine_t engine, void **addrs,
 				 size_t *sizes, size_t count);
@@ -393,24 +421,39 @@ int tent_unregister_memory_batch(tent_engine_t engine, void **addrs,
 /* ---- batches ---------------------------------------------------------- */
 
 /* A batch for up to batch_size requests over its life (1..2^20), or
- * TENT_INVALID_BATCH. */
+ * TENT_INVALID_BATCH with the error in tent_last_error(): TENT_ERR_ARGUMENTS for another
+ * size, TENT_ERR_CAPACITY when the engine's limits leave this thread no ring. The caller
+ * owns it: pair with tent_free_batch(). */
 tent_batch_id_t tent_allocate_batch(tent_engine_t engine, size_t batch_size);
 
-/* Frees it once its last request has ended; the id is stale at once. */
+/* Frees it once its last request has ended, without waiting for that; the id is stale
+ * at once. TENT_ERR_STALE_HANDLE: no such batch. */
 int tent_free_batch(tent_engine_t engine, tent_batch_id_t batch_id);
 
 /*
  * Submits count requests, all or none. entries: 8-aligned array, entry i at
- * entries + i * entry_stride; stride a multiple of 8, 48..4096. Strings are
+ * entries + i * entry_stride; stride a multiple of 8, 48..4096 bytes. Strings are
  * copied. Task ids continue over the submits of a batch. After an error nothing
  * was submitted, except after TENT_ERR_ENGINE_LOST (unknown).
+ *
+ * Blocks for the engine's verdict, a ring round trip. While the thread's ring is full of
+ * requests in flight it first waits for them, so up to engine/request_timeout_ms; other
+ * threads that submit to the same batch wait with it.
+ *
+ * Errors by what is wrong, in this order: SCHEMA; the call's other arguments (ARGUMENTS,
+ * LAYOUT); the batch (STALE_HANDLE) or what is left of it (CAPACITY); then the entries,
+ * with index and field in tent_last_error(): LAYOUT, SCHEMA; ENUM, FLAGS, DEADLINE,
+ * LAYOUT; their target_id (STALE_HANDLE) and ADDRESS; POLICY_UNKNOWN, POLICY_DENIED,
+ * UNSUPPORTED and TRANSPORT. CANCELED: the engine is being destroyed. PROTOCOL: somebody
+ * wrote into the ring.
  */
 int tent_submit_requests(tent_engine_t engine, tent_batch_id_t batch_id,
 			 const void *entries, size_t count, size_t entry_stride,
 			 uint32_t schema_version);
 
 /* As above; when all of count completed, each distinct target gets the
- * notification (name, message) once. */
+ * notification (name, message) once. This build has no notifications: it checks the
+ * call's arguments, submits nothing and answers TENT_ERR_UNSUPPORTED. */
 int tent_submit_requests_notif(tent_engine_t engine, tent_batch_id_t batch_id,
 			       const void *entries, size_t count,
 			       size_t entry_stride, uint32_t schema_version,
@@ -420,22 +463,29 @@ int tent_submit_requests_notif(tent_engine_t engine, tent_batch_id_t batch_id,
  * What the engine would do with these requests, as JSON: requested intent,
  * effective policy, downgrades, plan. Nothing is submitted. *json is malloc'ed;
  * the caller frees it. An invalid entry is explained too, with its error. Up to
- * 16,384 entries a call.
+ * 16,384 entries a call, else TENT_ERR_CAPACITY; its other arguments fail as those of
+ * tent_submit_requests(). Blocks for a round trip of the control plane.
  */
 int tent_explain_requests(tent_engine_t engine, const void *entries,
 			  size_t count, size_t entry_stride,
 			  uint32_t schema_version, char **json);
 
+/* How far one task is; task_id: 0 for the first request of the batch's first submit, and
+ * so on. Never blocks; takes over what completed meanwhile. transferred_bytes is 0 until
+ * the task has ended. TENT_ERR_STALE_HANDLE: no such batch. TENT_ERR_ARGUMENTS: no such
+ * task. After an error *status is as before. */
 int tent_task_status(tent_engine_t engine, tent_batch_id_t batch_id,
 		     size_t task_id, tent_status_t *status);
 
-/* *count in: capacity, out: number of tasks. TENT_ERR_CAPACITY if it does not
- * fit; *count is then set. */
+/* All of them at once, by task id. *count in: capacity of statuses, out: number of
+ * tasks. TENT_ERR_CAPACITY if it does not fit; *count is then set. TENT_ERR_STALE_HANDLE
+ * as above. */
 int tent_task_status_list(tent_engine_t engine, tent_batch_id_t batch_id,
 			  tent_status_t *statuses, size_t *count);
 
 /* PENDING while any task runs; else COMPLETED, or the worst of INVALID <
- * CANCELED < TIMEOUT < FAILED. Bytes: sum over completed tasks. */
+ * CANCELED < TIMEOUT < FAILED. Bytes: sum over completed tasks.
+ * TENT_ERR_STALE_HANDLE as above. */
 int tent_overall_status(tent_engine_t engine, tent_batch_id_t batch_id,
 			tent_status_t *status);
 
@@ -443,12 +493,13 @@ int tent_overall_status(tent_engine_t engine, tent_batch_id_t batch_id,
  * Why a task failed, and its flags however it ended: TENT_CQE_F_* without REJECTED and
  * BATCH; for a task of a submit that was larger than a ring, those of all its requests
  * together. A size of info without flags leaves them out. 0 when the task exists; info
- * as in tent_last_error().
+ * as in tent_last_error(), and the errors of tent_task_status().
  */
 int tent_task_error(tent_engine_t engine, tent_batch_id_t batch_id,
 		    size_t task_id, struct tent_error_info *info);
 
-/* Asks to end a task early. 0: it is, or will be, terminal; poll for which. */
+/* Asks to end a task early. 0: it is, or will be, terminal; poll for which. Blocks as a
+ * submit of one request does; errors of tent_task_status(). */
 int tent_cancel_task(tent_engine_t engine, tent_batch_id_t batch_id,
 		     size_t task_id);
 
@@ -456,7 +507,8 @@ int tent_cancel_task(tent_engine_t engine, tent_batch_id_t batch_id,
  * have completed, or when tentd is gone; owned by the engine. Poll the status of
  * every batch after each wake-up, which also empties it. A batch in which several
  * threads have requests in flight wakes the thread that submitted to it first.
- * Negative enum tent_error on failure: caller mode has none. */
+ * Negative enum tent_error on failure. TENT_ERR_UNSUPPORTED: caller mode has none.
+ * TENT_ERR_CAPACITY: the thread shares its ring with another. */
 int tent_completion_fd(tent_engine_t engine);
 
 static inline int tent_submit_v1(tent_engine_t engine, tent_batch_id_t batch_id,

@@ -47,6 +47,7 @@ void tent_client_detach(struct tent_client *client);
 
 /* Full name of the client's segment; valid until detach. */
 const char *tent_client_segment(const struct tent_client *client);
+/* The engine's number since its start: another one means another engine. */
 uint64_t tent_client_epoch(const struct tent_client *client);
 
 /* 1 while the engine process is alive. */
@@ -85,6 +86,10 @@ int tent_client_register_fd(struct tent_client *client, int memfd,
 /* Returns once nothing touches the range any more. length 0: match by addr. */
 int tent_client_unregister(struct tent_client *client, void *addr, size_t length);
 
+/* Sets *id, a target_id: 0 for the client's own segment, by its name or "".
+ * The same name gives the same handle; closing ends it for all who use it.
+ * Each is a round trip of the control plane. Errors as tent_open_segment() and
+ * tent_close_segment() have. */
 int tent_client_open_segment(struct tent_client *client, const char *name,
 			     tent_segment_id_t *id);
 int tent_client_close_segment(struct tent_client *client, tent_segment_id_t id);
@@ -109,6 +114,7 @@ int tent_ring_open(struct tent_client *client, uint32_t slot_count,
 /* Waits for the ring's last request, then unmaps. NULL is ignored. */
 void tent_ring_close(struct tent_ring *ring);
 
+/* What the engine said of the ring when it was opened: a copy, valid until close. */
 const struct tent_ring_header *tent_ring_header(const struct tent_ring *ring);
 
 /* How many entries may be published now. */
@@ -169,6 +175,7 @@ uint32_t tent_ring_end_rule(const struct tent_ring *ring);
 
 /* Nanoseconds of CLOCK_MONOTONIC for a tick count of a completion. */
 uint64_t tent_ring_ticks_to_ns(const struct tent_ring *ring, uint64_t ticks);
+/* The tick count now. */
 uint64_t tent_ring_now_ticks(void);
 
 #ifdef __GNUC__
