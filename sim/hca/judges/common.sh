@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+# common.sh - what the judges share. Two hosts, two network namespaces joined by a veth;
+# programs run in one of them, or as a pair of server and client; everything they print
+# goes to the log, and to the screen when they fail. Sourced by bash.
+set -u
+: "${TENT_BUILD:?the folder of tent-sim}"
+SIM=$TENT_BUILD/tent-sim
+LIMIT_S=${TENT_JUDGE_SECONDS:-60}	# a judge that hangs has judged
+A=tentA$$
+B=tentB$$
+A_IP=192.168.77.1
+B_IP=192.168.77.2
+LINK=roce
+DEVICES=1
+OPTIONS=()			# more of tent-sim's
+LOG=$(mktemp -d /tmp/tent-judge.XXXXXX)
+passed=0
+
+hosts_up() {
+	ip netns add $A && ip netns add $B || exit 1
+	ip link add veth0 netns $A mtu 9000 type veth peer name veth0 netns $B mtu 9000
+	host_up $A $A_IP
+	host_up $B $B_IP
+}
+
+host_up() {
+	ip -n $1 addr add $2/24 dev veth0
+	ip -n $1 link set lo up
+	ip -n $1 link set veth0 up
+}
+
+hosts_down() {
+	local host pid
+	for host in $A $B; do
+		for pid in $(ip netns pids $host 2> /dev/null); do kill -9 $pid; done
+		ip netns del $host 2> /dev/null
+	done
+	rm -rf "$LOG"
+}
+
+# on HOST CMD..: runs a program on the simulated devices of a host.
+on() {
+	local host=$1
+	shift
+	timeout -k 2 $LIMIT_S ip netns exec $host \
+		$SIM --devices $DEVICES --link $LINK "${OPTIONS[@]}" "$@"
+}
+
+judge_failed() { # what, log files..
+	echo "FAILED: $1 (link $LINK, devices $DEVICES, options ${OPTIONS[*]:-none})"
+	shift
+	tail -n 60 "$@"
+	exit 1
+}
+
+# said NAME FILE: the whole output into the log of the run, the last line for a person.
+said() {
+	passed=$((passed + 1))
+	sed 's/^/    /' "$2"
+	echo "ok $1"
+}
+
+# one HOST CMD..: a program alone.
+one() {
+	on "$@" > $LOG/one 2>&1 || judge_failed "$*" $LOG/one
+	said "${*:2}" $LOG/one
+}
+
+# listens HOST PORT
+listens() {
+	ip netns exec $1 cat /proc/net/tcp /proc/net/tcp6 |
+		awk -v port=":$(printf %04X $2)" '$2 ~ port"$" && $4 == "0A" { yes = 1 } END { exit !yes }'
+}
+
+# pair PORT SERVER_HOST CLIENT_HOST "SERVER" "CLIENT": the client starts when the server
+# listens on PORT (0: when it has said something), both must end well.
+pair() {
+	local port=$1 server_host=$2 client_host=$3 server_pid tries=0
+	on $server_host $4 > $LOG/server 2>&1 &
+	server_pid=$!
+	until if [ $port = 0 ]; then [ -s $LOG/server ]; else listens $server_host $port; fi; do
+		kill -0 $server_pid 2> /dev/null || judge_failed "server: $4" $LOG/server
+		tries=$((tries + 1))
+		[ $tries -lt 600 ] || { kill $server_pid; judge_failed "server never listens: $4" $LOG/server; }
+		sleep 0.05
+	done
+	on $client_host $5 > $LOG/client 2>&1 || {
+		kill $server_pid 2> /dev/null
+		judge_failed "client: $5" $LOG/client $LOG/server
+	}
+	wait $server_pid || judge_failed "server: $4" $LOG/server $LOG/client
+	said "$5" $LOG/client
+}
+
+# The same between two programs of one host and between two hosts.
+everywhere() { # PORT SERVER CLIENT; @ stands for the server's address
+	pair $1 $A $A "$2" "${3//@/$A_IP}"
+	pair $1 $A $B "$2" "${3//@/$A_IP}"
+}
+
+trap hosts_down EXIT
+trap 'exit 130' INT TERM

@@ -1,0 +1,24 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# rdma-core's own test suite, as python3-pyverbs and rdma-core install it, on the RoCE
+# device. What passed, and what was skipped with its cause, is compared with
+# pyverbs.expected: no failure, and no silent change. TENT_ACCEPT=1 rewrites that file.
+. "$(dirname "$0")/common.sh"
+expected=$(realpath "$(dirname "$0")")/pyverbs.expected
+hosts_up
+
+cp -r /usr/share/doc/rdma-core/tests $LOG/tests
+find $LOG/tests -name '*.gz' -exec gunzip {} +
+cd $LOG || exit 1
+LIMIT_S=600
+on $A python3 tests/run_tests.py --dev mlx5_0 -v > $LOG/output 2>&1
+cat $LOG/output
+
+# "name (class) ... result", where a test may print between the two.
+sed -nE "s/^(test_[a-z0-9_]+) \(([A-Za-z0-9_.]+)\).* \.\.\. (ok|skipped .*|FAIL|ERROR|expected failure)$/\2.\1 \3/p" \
+	$LOG/output | sort > $LOG/results
+[ -s $LOG/results ] || judge_failed "no test ran" $LOG/output
+if [ -n "${TENT_ACCEPT:-}" ]; then cp $LOG/results "$expected"; fi
+grep -E ' (FAIL|ERROR)$' $LOG/results && judge_failed "some tests failed" $LOG/output
+diff -u "$expected" $LOG/results || judge_failed "the list changed" $LOG/results
+echo "pyverbs: $(grep -c ' ok$' $LOG/results) passed, $(grep -c skipped $LOG/results) skipped with their cause, none failed"

@@ -1,0 +1,14 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The connection manager's own programs.
+. "$(dirname "$0")/common.sh"
+hosts_up
+
+for LINK in roce ib; do
+	for client in $A $B; do
+		pair 0 $A $client "stdbuf -oL rping -s -v -a $A_IP -C 20" "rping -c -v -a $A_IP -C 20"
+		pair 0 $A $client "stdbuf -oL ucmatose -b $A_IP" "ucmatose -s $A_IP"
+		pair 0 $A $client "stdbuf -oL udaddy -b $A_IP" "udaddy -s $A_IP"
+	done
+done
+echo "rdmacm: $passed runs passed"

@@ -1,0 +1,26 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# UCX builds its own WQEs and reads CQEs itself: tags, puts, gets and atomics over its
+# direct-verbs, verbs and datagram transports, and from two threads.
+. "$(dirname "$0")/common.sh"
+hosts_up
+
+run() { # TLS TEST MORE
+	local server="env UCX_NET_DEVICES=mlx5_0:1 UCX_TLS=$1 ucx_perftest -t $2 -n 200 -w 10 $3"
+	everywhere 13337 "$server" "$server @"
+}
+
+for LINK in roce ib; do
+	for tls in rc_mlx5 rc_verbs ud_mlx5; do
+		for size in 8 65536; do
+			run $tls tag_lat "-s $size"
+			run $tls tag_bw "-s $size"
+			run $tls ucp_put_lat "-s $size"
+			run $tls ucp_get "-s $size"
+		done
+		run $tls ucp_fadd "-s 8"
+		run $tls ucp_cswap "-s 8"
+		run $tls tag_lat "-s 64 -T 2 -M multi"
+	done
+done
+echo "ucx: $passed runs passed"
