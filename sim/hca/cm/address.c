@@ -60,11 +60,18 @@ void cm_address_set(union cm_address *a, const uint8_t ip[16], uint16_t port)
 	set_port(a, port);
 }
 
-bool cm_address_is_any(const union cm_address *a)
+static bool is_zero(const union cm_address *a)
 {
 	if (a->any.sa_family == AF_INET)
 		return a->v4.sin_addr.s_addr == htonl(INADDR_ANY);
 	return IN6_IS_ADDR_UNSPECIFIED(&a->v6.sin6_addr);
+}
+
+bool cm_address_is_loopback(const union cm_address *a)
+{
+	if (a->any.sa_family == AF_INET)
+		return ntohl(a->v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+	return IN6_IS_ADDR_LOOPBACK(&a->v6.sin6_addr);
 }
 
 static bool same_ip(const union cm_address *a, const union cm_address *b)
@@ -78,10 +85,11 @@ static bool same_ip(const union cm_address *a, const union cm_address *b)
 
 /* ---- ports --------------------------------------------------------------------- */
 
-/* Whether a wildcard address takes in addresses of this family. */
+/* Whether the address is a wildcard that takes in addresses of this family. A loopback
+ * address that no device has is one too, as for the kernel. */
 static bool any_takes(const struct cm_id *id, uint16_t family)
 {
-	if (!cm_address_is_any(&id->source))
+	if (id->has_device || (!is_zero(&id->source) && !cm_address_is_loopback(&id->source)))
 		return false;
 	return id->source.any.sa_family == family ||
 	       (id->source.any.sa_family == AF_INET6 && !id->v6_only);
@@ -157,10 +165,10 @@ static int take_device(struct cm_id *id)
 
 static int bind_source(struct cm_id *id)
 {
-	int rc = 0;
+	int rc = is_zero(&id->source) ? 0 : take_device(id);
 
-	if (!cm_address_is_any(&id->source))
-		rc = take_device(id);
+	if (rc == -ENODEV && cm_address_is_loopback(&id->source))
+		rc = 0;
 	if (!rc)
 		rc = cm_address_port(&id->source) ? check_port(id) : choose_port(id);
 	return rc;
@@ -250,20 +258,29 @@ struct cm_id *cm_find_listener(struct cm *cm, struct cm_place at, uint64_t servi
 /* ---- resolve ------------------------------------------------------------------------ */
 
 /* The destination 0.0.0.0 or :: is this host. */
-static void replace_any_destination(struct cm_id *id)
+static void replace_zero_destination(struct cm_id *id)
 {
 	static const uint8_t v4_loopback[16] = { [10] = 0xff, [11] = 0xff, 127, 0, 0, 1 };
 	static const uint8_t v6_loopback[16] = { [15] = 1 };
-	uint16_t port = cm_address_port(&id->destination);
-	uint8_t ip[16];
+	bool is_v4 = id->destination.any.sa_family == AF_INET;
 
-	if (!cm_address_is_any(&id->destination))
-		return;
-	if (!cm_address_is_any(&id->source))
-		cm_address_ip(&id->source, ip);
-	else
-		memcpy(ip, id->source.any.sa_family == AF_INET ? v4_loopback : v6_loopback, 16);
-	cm_address_set(&id->destination, ip, port);
+	if (is_zero(&id->destination))
+		cm_address_set(&id->destination, is_v4 ? v4_loopback : v6_loopback,
+			       cm_address_port(&id->destination));
+}
+
+/* This host by a loopback address that no device has: any device will do. */
+static int take_any_device(struct cm_id *id)
+{
+	struct cm_env *env = &id->file->cm->env;
+	struct cm_place first = { .device = 0, .port = 1 };
+	struct cm_port port;
+
+	if (!env->port(env->ctx, first, &port))
+		return -ENODEV;
+	id->path.place = first;
+	id->has_device = true;
+	return 0;
 }
 
 static int find_source(struct cm_id *id)
@@ -272,14 +289,17 @@ static int find_source(struct cm_id *id)
 	uint8_t to[16], from[16];
 	int rc;
 
-	if (!cm_address_is_any(&id->source))
+	if (id->has_device)
 		return 0;
 	cm_address_ip(&id->destination, to);
 	rc = env->source_for(env->ctx, to, from);
 	if (rc)
 		return rc;
 	cm_address_set(&id->source, from, cm_address_port(&id->source));
-	return take_device(id);
+	rc = take_device(id);
+	if (rc == -ENODEV && cm_address_is_loopback(&id->destination))
+		rc = take_any_device(id);
+	return rc;
 }
 
 /* On failure the id is as it was bound: the program may try another destination. */
@@ -289,7 +309,7 @@ static int resolve(struct cm_id *id)
 	bool has_device = id->has_device;
 	int rc;
 
-	replace_any_destination(id);
+	replace_zero_destination(id);
 	rc = find_source(id);
 	if (!rc)
 		rc = cm_path_resolve(id);

@@ -156,7 +156,7 @@ uint32_t cm_random(struct cm *cm);
 
 /* ---- address.c ---------------------------------------------------------------- */
 
-bool cm_address_is_any(const union cm_address *a);
+bool cm_address_is_loopback(const union cm_address *a);
 uint16_t cm_address_port(const union cm_address *a);
 void cm_address_ip(const union cm_address *a, uint8_t ip[16]);
 void cm_address_set(union cm_address *a, const uint8_t ip[16], uint16_t port);

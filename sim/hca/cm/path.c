@@ -69,6 +69,42 @@ static int resolve_ib(struct cm_id *id)
 	return env->resolve_ib(env->ctx, p->place, to, p->dgid, &p->dlid) ? 0 : -EHOSTUNREACH;
 }
 
+static bool is_ipv4(const uint8_t gid[16])
+{
+	static const uint8_t prefix[12] = { [10] = 0xff, [11] = 0xff };
+
+	return !memcmp(gid, prefix, sizeof(prefix));
+}
+
+/* From a port to itself, by its first GID that is an IPv4 address, or else its first. */
+static int resolve_loopback(struct cm *cm, struct cm_path *p)
+{
+	uint8_t gid[16];
+	uint32_t i;
+
+	if (!cm->env.gid(cm->env.ctx, p->place, 0, p->sgid))
+		return -ENODEV;
+	p->sgid_index = 0;
+	for (i = 0; i < MAX_GIDS && cm->env.gid(cm->env.ctx, p->place, i, gid); i++)
+		if (is_ipv4(gid)) {
+			p->sgid_index = i;
+			memcpy(p->sgid, gid, sizeof(gid));
+			break;
+		}
+	memcpy(p->dgid, p->sgid, sizeof(p->dgid));
+	p->dlid = p->slid;
+	return 0;
+}
+
+static bool is_foreign_loopback(struct cm *cm, const union cm_address *a)
+{
+	struct cm_place place;
+	uint8_t ip[16];
+
+	cm_address_ip(a, ip);
+	return cm_address_is_loopback(a) && cm->env.place_of(cm->env.ctx, ip, &place);
+}
+
 int cm_path_resolve(struct cm_id *id)
 {
 	struct cm *cm = id->file->cm;
@@ -77,6 +113,8 @@ int cm_path_resolve(struct cm_id *id)
 
 	if (rc)
 		return rc;
+	if (is_foreign_loopback(cm, &id->destination))
+		return resolve_loopback(cm, p);
 	if (!p->is_ethernet)
 		return resolve_ib(id);
 	cm_address_ip(&id->source, p->sgid);

@@ -117,10 +117,11 @@ static int env_place_of(void *ctx, const uint8_t ip[16], struct cm_place *out)
 
 static int env_source_for(void *ctx, const uint8_t to[16], uint8_t from[16])
 {
-	if (to[12] != 10)
-		return -ENETUNREACH;
-	ip_of(ctx, from);
-	return 0;
+	if (to[12] == 127)
+		memcpy(from, to, 16);
+	else
+		ip_of(ctx, from);
+	return to[12] == 10 || to[12] == 127 ? 0 : -ENETUNREACH;
 }
 
 static bool env_resolve_ib(void *ctx, struct cm_place from, const uint8_t ip[16],
@@ -817,7 +818,6 @@ static void test_ports(void **state)
 
 	(void)state;
 	assert_int_equal(bind_to(a, one, 0x0a000009, 5), -EADDRNOTAVAIL);
-	assert_int_equal(bind_to(a, one, 0x7f000001, 5), -ENODEV);
 	assert_int_equal(bind_to(a, one, 0x0a000001, 5), 0);
 	assert_int_equal(bind_to(a, one, 0x0a000001, 6), -EINVAL);
 	assert_int_equal(bind_to(a, two, INADDR_ANY, 5), -EADDRINUSE);
@@ -835,6 +835,33 @@ static void test_ports(void **state)
 	assert_int_equal(bind_to(a, two, INADDR_ANY, 0), 0);
 	assert_int_equal(listen_on(a, two, 0), 0);
 	assert_int_equal(listen_on(a, two, 0), -EINVAL);
+}
+
+/* A loopback address that no device has is a wildcard when bound, and any device when
+ * it is connected to. */
+static void test_loopback_without_a_device(void **state)
+{
+	uint32_t listener = create(a, LISTENER, RDMA_PS_TCP), other = create(a, 5, RDMA_PS_TCP);
+	uint32_t id = create(a, CLIENT, RDMA_PS_TCP);
+	struct ib_uverbs_qp_attr attr;
+	uint8_t gid[16];
+
+	(void)state;
+	assert_int_equal(bind_to(a, listener, 0x7f000001, 9), 0);
+	assert_int_equal(bind_to(a, other, INADDR_ANY, 9), -EADDRINUSE);
+	assert_int_equal(qp_attributes(a, listener, IBV_QPS_INIT, &attr), -EINVAL);
+	listen_on(a, listener, 1);
+	resolve(a, id, 0x7f000001, 9);
+	expect_event(a, CLIENT, CM_EVENT_ADDR_RESOLVED, 0);
+	resolve_route(a, id);
+	expect_event(a, CLIENT, CM_EVENT_ROUTE_RESOLVED, 0);
+	connect_to(a, id, "");
+	deliver_all();
+	id = expect_event(a, LISTENER, CM_EVENT_CONNECT_REQUEST, 0).id;
+	assert_int_equal(qp_attributes(a, id, IBV_QPS_RTR, &attr), 0);
+	gid_of(a, gid);
+	if (!is_ib)
+		assert_memory_equal(attr.ah_attr.grh.dgid, gid, 16);
 }
 
 static void test_af_ib_is_off(void **state)
@@ -1032,6 +1059,8 @@ int main(void)
 		ROCE(test_client_that_leaves_tells_the_server),
 		ROCE(test_reborn_qp_ends_the_old_connection),
 		ROCE(test_ports),
+		ROCE(test_loopback_without_a_device),
+		IB(test_loopback_without_a_device),
 		ROCE(test_af_ib_is_off),
 		ROCE(test_unreachable_address_is_an_event),
 		ROCE(test_refusals),
