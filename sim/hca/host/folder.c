@@ -15,7 +15,7 @@
 #include "sim/hca/host/parts.h"
 #include "sim/hca/host/tree.h"
 
-#define PLACE "/tmp"
+#define PLACE "/dev/shm"	/* a hundred files, made and removed in each run */
 #define PREFIX "tent-hca-"
 #define TREE_NAME "host"
 #define OLD_S 60	/* an empty folder may be that of a holder which just begins */

@@ -78,9 +78,11 @@ int ports_open(struct ports *p)
 		p->fds[i] = -1;
 	for (int i = 0; i < HOST_NR_SLOTS && !rc; i++) {
 		p->fds[i] = open_socket(true);
-		rc = p->fds[i] < 0 ? p->fds[i] : wire_prepare_socket(p->fds[i]);
+		rc = p->fds[i] < 0 ? p->fds[i] : 0;
 		p->freed_at[i] = ++p->clock;
 	}
+	if (!rc)
+		rc = wire_prepare_socket(p->fds[0]);
 	if (!rc)
 		rc = set_program(p->fds[0], SO_ATTACH_REUSEPORT_CBPF, steer_code, 2);
 	if (!rc && setsockopt(p->fds[0], SOL_SOCKET, SO_DETACH_FILTER, &rc, sizeof(rc)))
@@ -115,7 +117,7 @@ uint32_t ports_take(struct ports *p)
 	for (uint32_t i = 1; i < HOST_NR_SLOTS; i++)
 		if (p->freed_at[i] && (!oldest || p->freed_at[i] < p->freed_at[oldest]))
 			oldest = i;
-	if (!oldest)
+	if (!oldest || wire_prepare_socket(p->fds[oldest]))
 		return 0;
 	drain(p->fds[oldest]);
 	setsockopt(p->fds[oldest], SOL_SOCKET, SO_DETACH_FILTER, &unused, sizeof(unused));

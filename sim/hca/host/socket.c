@@ -30,7 +30,9 @@ int host_put(int socket, const void *message, size_t n, const int *fds, int nr, 
 	do {
 		done = sendmsg(socket, &m, flags | MSG_NOSIGNAL);
 	} while (done < 0 && errno == EINTR);
-	return done < 0 ? -errno : 0;
+	if (done >= 0)
+		return 0;
+	return errno == ECONNRESET ? -EPIPE : -errno;
 }
 
 static void close_all(int fds[HOST_MAX_FDS])
