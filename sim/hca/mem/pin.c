@@ -6,14 +6,12 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/io_uring.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/uio.h>
 
 #include "sim/hca/mem/pin.h"
@@ -45,20 +43,6 @@ static int register_with(const struct ring *r, unsigned what, const void *arg, u
 	long rc = syscall(SYS_io_uring_register, r->fd, what, arg, n);
 
 	return rc < 0 ? -errno : (int)rc;
-}
-
-/* Away from the low numbers, which programs count on, close and reuse. */
-static int move_up(int fd)
-{
-	struct rlimit limit = { .rlim_cur = 1024 };
-	int moved;
-
-	getrlimit(RLIMIT_NOFILE, &limit);
-	moved = fcntl(fd, F_DUPFD_CLOEXEC, limit.rlim_cur > 65536 ? 32768 : limit.rlim_cur / 2);
-	if (moved < 0)
-		return fd;
-	syscall(SYS_close, fd);
-	return moved;
 }
 
 /* A child must not share what its parent's kernel side writes. */
@@ -122,7 +106,7 @@ static int ring_fill(struct ring *r)
 	r->fd = (int)syscall(SYS_io_uring_setup, 1, &r->params);
 	if (r->fd < 0)
 		return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? -ENOMEM : -EOPNOTSUPP;
-	r->fd = move_up(r->fd);
+	r->fd = sys_move_up(r->fd);
 	rc = map_queues(r);
 	if (!rc)
 		rc = make_stage(r);

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sys.h - mapping calls that go past the interposed ones of front/: what we map for
+ * sys.h - system calls that go past the interposed ones of front/: what we map and open for
  * ourselves is none of the program's business.
  */
 #ifndef TENT_SIM_HCA_SYS_H
 #define TENT_SIM_HCA_SYS_H
 
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -27,6 +29,21 @@ static inline void sys_unmap(void *start, size_t n)
 static inline int sys_protect(void *start, size_t n, int prot)
 {
 	return (int)syscall(SYS_mprotect, start, n, prot);
+}
+
+/* A descriptor away from the low numbers, which programs count on, close and reuse. */
+static inline int sys_move_up(int fd)
+{
+	struct rlimit limit = { .rlim_cur = 1024 };
+	int moved;
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	moved = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC,
+			     limit.rlim_cur > 65536 ? 32768 : limit.rlim_cur / 2);
+	if (moved < 0)
+		return fd;
+	syscall(SYS_close, fd);
+	return moved;
 }
 
 #endif /* TENT_SIM_HCA_SYS_H */

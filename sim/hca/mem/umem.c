@@ -9,12 +9,15 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "sim/hca/mem/fault.h"
 #include "sim/hca/mem/guard.h"
 #include "sim/hca/mem/pin.h"
 #include "sim/hca/mem/sys.h"
 #include "sim/hca/mem/umem.h"
+#include "sim/hca/mem/umem_list.h"
+#include "sim/hca/mem/watch.h"
 
 struct umem {
 	struct umem *next, **link;	/* in the list of all */
@@ -22,8 +25,8 @@ struct umem {
 	uint64_t length;
 	void *mapping;			/* our own, of umem_pin_fd(); or NULL */
 	size_t mapping_bytes;
-	/* U1: an access raises users, then loads is_gone; umem_range_goes() sets is_gone,
-	 * then waits for users to fall. All sequentially consistent. */
+	/* U1: an access raises users, then loads is_suspended and is_gone; umem_suspend() sets
+	 * is_suspended, then waits for users to fall. All sequentially consistent. */
 	uint32_t users;
 	bool is_gone;			/* base is no longer what was pinned */
 	/* One per PIN_BYTES_MAX; 0: none, and when base has gone nothing is left. */
@@ -32,6 +35,7 @@ struct umem {
 };
 
 static struct umem *all;
+static bool is_suspended;
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void list_add(struct umem *m)
@@ -84,9 +88,9 @@ static int pin_or_probe(struct umem *m, bool for_writing)
 {
 	int rc = pin_all(m);
 
-	if (!rc || rc == -ENOMEM || (rc == -EFAULT && for_writing))
+	if (rc == -ENOMEM || (rc == -EFAULT && for_writing))
 		return rc;
-	return guard_probe((uintptr_t)m->base, m->length, for_writing);
+	return rc ? guard_probe((uintptr_t)m->base, m->length, for_writing) : 0;
 }
 
 static void fork_prepare(void)
@@ -110,6 +114,7 @@ static void fork_child(void)
 		m->nr_pins = 0;
 	}
 	pin_fork_child();
+	watch_fork_child();
 	pthread_mutex_unlock(&all_lock);
 }
 
@@ -144,6 +149,8 @@ static int umem_finish(struct umem **out, struct umem *m, int rc)
 		return rc;
 	}
 	list_add(m);
+	if (!m->mapping)
+		watch_range((uintptr_t)m->base, m->length);
 	*out = m;
 	return 0;
 }
@@ -185,7 +192,9 @@ void umem_release(struct umem *m)
 {
 	list_remove(m);
 	unpin(m);
-	if (m->mapping)
+	if (!m->mapping)
+		watch_end((uintptr_t)m->base, m->length);
+	else
 		sys_unmap(m->mapping, m->mapping_bytes);
 	free(m);
 }
@@ -202,32 +211,86 @@ static bool overlaps(const struct umem *m, uintptr_t start, uint64_t length)
 	return base < start + length && start < base + m->length;
 }
 
-void umem_range_goes(const void *start, uint64_t length)
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/* One whose access was interrupted by a signal handler that unmaps would wait for itself:
+ * nobody is waited for longer than any copy takes. */
+#define USERS_WAIT_NS 1000000000ull
+
+static void wait_for_users(const struct umem *m)
+{
+	uint64_t start = now_ns();
+
+	while (__atomic_load_n(&m->users, __ATOMIC_SEQ_CST) &&		/* U1 */
+	       !guard_is_active() && now_ns() - start < USERS_WAIT_NS)
+		sched_yield();
+}
+
+void umem_suspend(void)
 {
 	pthread_mutex_lock(&all_lock);
-	for (struct umem *m = all; m; m = m->next) {
-		if (!overlaps(m, (uintptr_t)start, length))
-			continue;
-		__atomic_store_n(&m->is_gone, true, __ATOMIC_SEQ_CST);	/* U1 */
-		/* A signal handler that unmaps what its own thread is copying. */
-		while (!guard_is_active() && __atomic_load_n(&m->users, __ATOMIC_SEQ_CST))
-			sched_yield();
-	}
+	__atomic_store_n(&is_suspended, true, __ATOMIC_SEQ_CST);	/* U1 */
+	for (struct umem *m = all; m; m = m->next)
+		wait_for_users(m);
+}
+
+void umem_resume(void)
+{
+	__atomic_store_n(&is_suspended, false, __ATOMIC_SEQ_CST);
 	pthread_mutex_unlock(&all_lock);
 }
 
-/* ---- accesses ---------------------------------------------------------------- */
-
-static bool enter(struct umem *m)
+void umem_pages_went(uint64_t start, uint64_t length)
 {
-	__atomic_fetch_add(&m->users, 1, __ATOMIC_SEQ_CST);		/* U1 */
-	return !__atomic_load_n(&m->is_gone, __ATOMIC_SEQ_CST);
+	for (struct umem *m = all; m; m = m->next) {
+		if (overlaps(m, start, length))
+			__atomic_store_n(&m->is_gone, true, __ATOMIC_SEQ_CST);
+	}
 }
+
+bool umem_any_overlaps(uint64_t start, uint64_t length)
+{
+	bool any = false;
+
+	pthread_mutex_lock(&all_lock);
+	for (struct umem *m = all; m && !any; m = m->next)
+		any = overlaps(m, start, length);
+	pthread_mutex_unlock(&all_lock);
+	return any;
+}
+
+void umem_range_goes(const void *start, uint64_t length)
+{
+	if (!umem_any_overlaps((uintptr_t)start, length))
+		return;
+	umem_suspend();
+	umem_pages_went((uintptr_t)start, length);
+	umem_resume();
+}
+
+/* ---- accesses ---------------------------------------------------------------- */
 
 static int leave(struct umem *m, int rc)
 {
 	__atomic_fetch_sub(&m->users, 1, __ATOMIC_SEQ_CST);
 	return rc;
+}
+
+static bool enter(struct umem *m)
+{
+	for (;;) {
+		__atomic_fetch_add(&m->users, 1, __ATOMIC_SEQ_CST);	/* U1 */
+		if (!__atomic_load_n(&is_suspended, __ATOMIC_SEQ_CST))
+			return !__atomic_load_n(&m->is_gone, __ATOMIC_SEQ_CST);
+		leave(m, 0);
+		sched_yield();
+	}
 }
 
 #define DIRECT(m, access) leave(m, enter(m) ? (access) : -EFAULT)

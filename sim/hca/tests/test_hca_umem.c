@@ -4,8 +4,10 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -132,6 +134,17 @@ static void need_pins(void)
 		skip();
 }
 
+/* The same for userfaultfd. */
+static void need_watch(void)
+{
+	long fd = syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
+
+	need_pins();
+	if (fd < 0)
+		skip();
+	close((int)fd);
+}
+
 static void unmapped_pages_stay_the_devices(void **state)
 {
 	uint8_t *p = pages_map_shown(3), got[2 * PAGE];
@@ -221,6 +234,52 @@ static void words_and_atomics_reach_unmapped_pages(void **state)
 	assert_int_equal(w[0], 0xff02030405060708);
 	umem_release(m);
 	munmap(window, PAGE);
+}
+
+/* libc's own munmap(), and one past libc, are nobody's to interpose. */
+static void unmapping_is_heard_of_whoever_does_it(void **state)
+{
+	uint8_t *p = pages_map_shown(2), *q = pages_map_shown(2), *moved, got[4];
+	struct umem *m = pin(p + 10, PAGE), *n = pin(q, 2 * PAGE);
+
+	(void)state;
+	need_watch();
+	memcpy(p + 10, "abcd", 4);
+	memcpy(q, "efgh", 4);
+	syscall(SYS_munmap, p, 2 * PAGE);
+	assert_ptr_equal(mmap(p, PAGE, PROT_READ | PROT_WRITE,
+			      MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), p);
+	assert_int_equal(umem_read(m, 0, got, 4), 0);
+	assert_memory_equal(got, "abcd", 4);
+	assert_int_equal(umem_write(m, 0, "wxyz", 4), 0);
+	assert_int_equal(p[10], 0);
+
+	moved = mremap(q, 2 * PAGE, 2 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, pages_map(2));
+	assert_ptr_equal(mmap(q, 2 * PAGE, PROT_READ | PROT_WRITE,
+			      MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), q);
+	assert_int_equal(umem_write(n, 1, "xyz", 3), 0);
+	assert_memory_equal(moved, "exyz", 4);
+	umem_release(m);
+	umem_release(n);
+	munmap(p, PAGE);
+	munmap(q, 2 * PAGE);
+	munmap(moved, 2 * PAGE);
+}
+
+static void dropping_is_heard_of_too(void **state)
+{
+	uint8_t *p = pages_map(1), got[4];
+	struct umem *m = pin(p, PAGE);
+
+	(void)state;
+	need_watch();
+	memcpy(p, "abcd", 4);
+	syscall(SYS_madvise, p, PAGE, MADV_DONTNEED);
+	assert_int_equal(p[0], 0);
+	assert_int_equal(umem_read(m, 0, got, 4), 0);
+	assert_memory_equal(got, "abcd", 4);
+	umem_release(m);
+	munmap(p, PAGE);
 }
 
 /* Larger than one pin, and than the stage. Pages that are never touched would be made by
@@ -509,6 +568,8 @@ int main(void)
 		cmocka_unit_test(what_is_mapped_there_next_is_not_touched),
 		cmocka_unit_test(dropped_anonymous_pages_are_the_old_ones),
 		cmocka_unit_test(words_and_atomics_reach_unmapped_pages),
+		cmocka_unit_test(unmapping_is_heard_of_whoever_does_it),
+		cmocka_unit_test(dropping_is_heard_of_too),
 		cmocka_unit_test(a_range_of_several_pins_is_one),
 		cmocka_unit_test(a_file_is_reached_by_its_offsets),
 		cmocka_unit_test(the_limit_of_locked_memory_counts),
