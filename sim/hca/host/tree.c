@@ -121,7 +121,7 @@ static void put_port(struct writer *w, const char *ib_path, unsigned number,
 	PORT_FILE("sm_lid", "0x%x\n", port->is_ethernet ? 0 : 1);
 	PORT_FILE("sm_sl", "0\n");
 	PORT_FILE("lid_mask_count", "0\n");
-	PORT_FILE("cap_mask", "0x%08x\n", port->is_ethernet ? 0x04010000 : 0x02010000);
+	PORT_FILE("cap_mask", "0x%08x\n", port->is_ethernet ? 0x04010000 : 0x00010800);
 #undef PORT_FILE
 }
 
@@ -147,6 +147,24 @@ static void ib_path_of(char *path, size_t size, const struct tree_device *d)
 		 d->index);
 }
 
+/* Programs find a device's interfaces here, and from them its addresses. */
+static void put_interfaces(struct writer *w, const struct tree_device *d, const char *pci)
+{
+	char path[PATH_MAX], target[64];
+
+	snprintf(path, sizeof(path), "%s/net", pci);
+	make_folder(w, path);
+	for (unsigned i = 0; i < d->nr_ports; i++) {
+		const char *name = d->ports[i].gids[0].interface;
+
+		if (!name[0] || (i && !strcmp(name, d->ports[0].gids[0].interface)))
+			continue;
+		snprintf(path, sizeof(path), "%s/net/%.15s", pci, name);
+		snprintf(target, sizeof(target), "/sys/class/net/%.15s", name);
+		make_link(w, target, path);
+	}
+}
+
 static void put_pci(struct writer *w, const struct tree_device *d)
 {
 	bool is_ethernet = d->nr_ports && d->ports[0].is_ethernet;
@@ -170,6 +188,7 @@ static void put_pci(struct writer *w, const struct tree_device *d)
 	PCI_FILE("current_link_width", "16\n");
 	PCI_FILE("max_link_width", "16\n");
 #undef PCI_FILE
+	put_interfaces(w, d, pci);
 	snprintf(target, sizeof(target), "../../../devices/pci7357:00/7357:%02x:00.0",
 		 d->index + 1);
 	snprintf(path, sizeof(path), "sys/bus/pci/devices/7357:%02x:00.0", d->index + 1);

@@ -68,7 +68,6 @@ int command_get_context(struct command *c);
 int command_query_device(struct command *c);
 int command_query_device_ex(struct command *c);
 int command_query_port(struct command *c);
-int command_query_context(struct command *c);
 int command_create_comp_channel(struct command *c);
 
 int command_alloc_pd(struct command *c);

@@ -186,7 +186,8 @@ int command_resize_cq(struct command *c)
 	rc = hca_cq_resize(o->cq.hca, buffer, 0, hw->cqe_size, nr_cqes);
 	if (rc) {
 		umem_release(buffer);
-		return rc;
+		/* The firmware calls it a bad size, whatever there is no room for. */
+		return rc == -EBUSY ? -EINVAL : rc;
 	}
 	o->cq.nr_cqes = nr_cqes;
 	o->cq.cqe_bytes = hw->cqe_size;

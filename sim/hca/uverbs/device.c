@@ -10,7 +10,7 @@
 #include "sim/hca/uverbs/command.h"
 #include "sim/hca/uverbs/datasheet.h"
 
-/* ---- GET_CONTEXT, and its answer for one who imports the descriptor -------- */
+/* ---- GET_CONTEXT ------------------------------------------------------------ */
 
 static int check_context_request(const struct command *c)
 {
@@ -88,17 +88,6 @@ int command_get_context(struct command *c)
 		return rc;
 	c->file->async = event_queue_hold(async);
 	out->async_fd = (__u32)c->made_fd;
-	out->num_comp_vectors = datasheet.completion_vectors;
-	fill_context(c);
-	return 0;
-}
-
-int command_query_context(struct command *c)
-{
-	struct ib_uverbs_get_context_resp *out = COMMAND_OUT(c, ib_uverbs_get_context_resp);
-
-	if (!c->file->async)
-		return -EINVAL;
 	out->num_comp_vectors = datasheet.completion_vectors;
 	fill_context(c);
 	return 0;

@@ -166,31 +166,6 @@ static int invoke_write(struct call *call)
 	return rc;
 }
 
-enum { CONTEXT_VECTORS, CONTEXT_CORE_SUPPORT, CONTEXT_DRIVER };
-
-/* For a program that got the descriptor from elsewhere, by ibv_import_device(). */
-static int query_context(struct call *call)
-{
-	struct command *c = &call->command;
-	const struct ib_uverbs_attr *driver = get(call, CONTEXT_DRIVER);
-	uint32_t vectors;
-	uint64_t core_support = IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS;
-	int rc;
-
-	c->hw_out_length = driver ? driver->len : 0;
-	rc = command_query_context(c);
-	if (rc)
-		return rc;
-	vectors = ((const struct ib_uverbs_get_context_resp *)(void *)c->out)->num_comp_vectors;
-	rc = put_bytes(call, CONTEXT_VECTORS, (uint8_t *)&vectors, sizeof(vectors));
-	if (!rc)
-		rc = put_bytes(call, CONTEXT_CORE_SUPPORT, (uint8_t *)&core_support,
-			       sizeof(core_support));
-	if (!rc)
-		rc = put_bytes(call, CONTEXT_DRIVER, c->hw_out, c->hw_out_used);
-	return rc;
-}
-
 enum { UAR_HANDLE, UAR_TYPE, UAR_OFFSET, UAR_LENGTH, UAR_PAGE_ID };
 
 static int alloc_uar(struct call *call)
@@ -257,14 +232,6 @@ static const struct method methods[] = {
 		[WRITE_CORE_OUT] = { UVERBS_ATTR_CORE_OUT, POINTER_OUT, OPTIONAL, 0, 0 },
 		[WRITE_HW_IN] = { UVERBS_ATTR_UHW_IN, POINTER_IN, OPTIONAL, 0, 0 },
 		[WRITE_HW_OUT] = { UVERBS_ATTR_UHW_OUT, POINTER_OUT, OPTIONAL, 0, 0 },
-	} },
-	{ UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_CONTEXT, query_context, 3, {
-		[CONTEXT_VECTORS] = { UVERBS_ATTR_QUERY_CONTEXT_NUM_COMP_VECTORS,
-				      POINTER_OUT, OPTIONAL, 4, 4 },
-		[CONTEXT_CORE_SUPPORT] = { UVERBS_ATTR_QUERY_CONTEXT_CORE_SUPPORT,
-					   POINTER_OUT, OPTIONAL, 8, 8 },
-		[CONTEXT_DRIVER] = { MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX,
-				     POINTER_OUT, NEEDED, 4, 0 },
 	} },
 	{ MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_ALLOC, alloc_uar, 5, {
 		[UAR_HANDLE] = { MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, OBJECT_OUT, NEEDED, 0, 0 },
