@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include <tent/ring.h>
 
 #include "tests/common/lib_fix.h"
 
@@ -217,6 +218,47 @@ static void a_submit_waits_for_room_and_gets_it(void **state)
 	stop(&f);
 }
 
+/* In compat mode: one request of them asks for an intent nobody knows. */
+static void submit_with_unknown_intent(struct lib_fix *f, size_t count, tent_batch_id_t *batch)
+{
+	tent_request_v1_t *r = calloc(count, sizeof(*r));
+
+	for (size_t i = 0; i < count; i++)
+		r[i] = lib_fix_request(f, TENT_OPCODE_WRITE, i, HALF + i, 8);
+	r[1].intent_type = 99;
+	*batch = tent_allocate_batch(f->engine, count);
+	assert_int_equal(tent_submit_v1(f->engine, *batch, r, count), 0);
+	assert_int_equal(lib_fix_wait(f->engine, *batch).status, TENT_STATUS_COMPLETED);
+	free(r);
+}
+
+static uint32_t flags_of(struct lib_fix *f, tent_batch_id_t batch, size_t task)
+{
+	tent_error_info_t info = { .size = sizeof(info) };
+
+	assert_int_equal(tent_task_error(f->engine, batch, task, &info), 0);
+	return info.flags;
+}
+
+/* Of each task; of a submit larger than a ring those of all its requests together. */
+static void tasks_tell_how_they_were_downgraded(void **state)
+{
+	static const char *const compat[] = { "engine/validation=compat", NULL };
+	struct lib_fix f;
+	tent_batch_id_t batch;
+
+	(void)state;
+	start(&f, LIB_THREAD, compat);
+	submit_with_unknown_intent(&f, 3, &batch);
+	assert_int_equal(flags_of(&f, batch, 0), 0);
+	assert_int_equal(flags_of(&f, batch, 1), TENT_CQE_F_INTENT_DOWNGRADED);
+	submit_with_unknown_intent(&f, TENT_SLOTS_MAX + 1, &batch);
+	assert_int_equal(flags_of(&f, batch, 0), TENT_CQE_F_INTENT_DOWNGRADED);
+	assert_int_equal(flags_of(&f, batch, TENT_SLOTS_MAX), TENT_CQE_F_INTENT_DOWNGRADED);
+	tent_set_config("engine/validation", "strict");
+	stop(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -227,6 +269,7 @@ int main(void)
 		cmocka_unit_test(unregistering_ends_what_names_the_memory),
 		cmocka_unit_test(freeing_memory_ends_what_names_it),
 		cmocka_unit_test(a_submit_waits_for_room_and_gets_it),
+		cmocka_unit_test(tasks_tell_how_they_were_downgraded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
