@@ -9,8 +9,8 @@ run() { # ENDPOINT PROVIDER MORE
 }
 
 for LINK in roce ib; do
-	run msg verbs "-I 50 -S all"
-	run rdm "verbs;ofi_rxm" "-I 50 -S all"
-	run dgram verbs "-I 50"
+	run msg verbs "-I 10"
+	run rdm "verbs;ofi_rxm" "-I 10"
+	run dgram verbs "-I 10"
 done
 echo "fabric: $passed runs passed"

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # UCX builds its own WQEs and reads CQEs itself: tags, puts, gets and atomics over its
-# direct-verbs, verbs and datagram transports, and from two threads.
+# direct-verbs (rc_mlx5), verbs (rc_verbs) and datagram (ud_mlx5) transports, and from two
+# threads. rc_x, rc_v and ud_x are its names for those with what they need to connect.
 . "$(dirname "$0")/common.sh"
 hosts_up
 
@@ -11,7 +12,7 @@ run() { # TLS TEST MORE
 }
 
 for LINK in roce ib; do
-	for tls in rc_mlx5 rc_verbs ud_mlx5; do
+	for tls in rc_x rc_v ud_x; do
 		for size in 8 65536; do
 			run $tls tag_lat "-s $size"
 			run $tls tag_bw "-s $size"
