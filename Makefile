@@ -145,7 +145,7 @@ $(B)/%.service: tools/%.service.in FORCE
 # ---- programs ----------------------------------------------------------------
 
 link = @mkdir -p $(@D); echo "  LD      $@"; \
-	$(if $(V),set -x;) $(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o %.a,$^) $(1) $(LDLIBS)
+	$(if $(V),set -x;) $(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(1) $(LDLIBS)
 
 $(B)/tools/tentd: $(call objs,tools/tentd*.c) $(INTERNAL)
 	$(call link)
@@ -184,6 +184,9 @@ $(B)/sim/hca/tests/%: $(B)/sim/hca/tests/%.o $(call objs,sim/hca/tests/common/*.
 	$(call link,-lcmocka)
 $(B)/sim/hca/tests/fuzz_%: $(B)/sim/hca/tests/fuzz_%.o $(HCA)
 	$(call link,-fsanitize=fuzzer)
+# These play with two cards and the wire of the tests.
+$(B)/sim/hca/tests/fuzz_hca_wqe $(B)/sim/hca/tests/fuzz_hca_packet: \
+	$(addprefix $(B)/sim/hca/tests/common/,fabric.o fabric_objects.o pair.o)
 
 # What tests share; each program takes what it needs.
 COMMON	:= $(B)/tests/common.a
