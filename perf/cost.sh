@@ -179,11 +179,14 @@ clean_row() {
 }
 
 # Locked instructions that ran per call of FUNCTION, but for those of a turn of caller
-# mode.
+# mode. Where the control thread was just driving, a turn yields to it: counted again.
 drive='^(engine_drive|lib_drive|lib_unlock) '
 api_row() { # FUNCTION VECTOR
-	local file=$out/$1.$2.32 calls
-	collect_addresses "$1" "$2" 32
+	local file=$out/$1.$2.32 calls attempt
+	for attempt in 1 2 3 4 5; do
+		collect_addresses "$1" "$2" 32
+		[ "$(syscalls "$1" "$2" 32)" != 0 ] || break
+	done
 	calls=$(sed -n "s/^calls $1 //p" "$file.said")
 	row "$1" "$2" 32 "$(ran_locked "$file" | grep -vE "$drive" |
 		awk -v n="$calls" '{ sum += $2 } END { printf "%.2f", sum / n }')" 1
