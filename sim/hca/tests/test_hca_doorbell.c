@@ -34,12 +34,15 @@ static int fd;
 static void on_ring(void *cookie, enum doorbell_kind kind, const uint8_t bytes[8],
 		    bool may_run)
 {
-	rung.cookie = cookie;
-	memcpy(&rung.value, bytes, sizeof(rung.value));
+	uint64_t value;
+
+	memcpy(&value, bytes, sizeof(value));
+	__atomic_store_n(&rung.cookie, cookie, __ATOMIC_RELAXED);
+	__atomic_store_n(&rung.value, value, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&rung.nr, 1, __ATOMIC_RELAXED);
 	__atomic_fetch_add(kind == DOORBELL_SEND ? &rung.nr_sends : &rung.nr_arms, 1,
 			   __ATOMIC_RELAXED);
-	rung.nr_postponed += !may_run;
+	__atomic_fetch_add(&rung.nr_postponed, !may_run, __ATOMIC_RELAXED);
 }
 
 static void on_poll(void)

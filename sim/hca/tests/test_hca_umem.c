@@ -337,6 +337,18 @@ static void a_file_is_reached_by_its_offsets(void **state)
 
 /* ---- limits and processes -------------------------------------------------------------- */
 
+/* ThreadSanitizer lets no child of a process with threads make one, as a pin does. */
+static void need_threads_in_children(void)
+{
+#if defined(__SANITIZE_THREAD__)
+	skip();
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+	skip();
+#endif
+#endif
+}
+
 static int status_of(pid_t pid)
 {
 	int status;
@@ -367,6 +379,7 @@ static void the_limit_of_locked_memory_counts(void **state)
 	pid_t pid;
 
 	(void)state;
+	need_threads_in_children();
 	need_pins();
 	if (getuid())
 		skip();
@@ -422,6 +435,7 @@ static void without_io_uring_it_works_until_pages_go(void **state)
 	pid_t pid;
 
 	(void)state;
+	need_threads_in_children();
 	assert_int_equal(pipe(ends), 0);
 	pid = fork();
 	if (!pid) {
@@ -465,6 +479,7 @@ static void a_child_has_none_but_may_pin_its_own(void **state)
 	pid_t pid;
 
 	(void)state;
+	need_threads_in_children();
 	memcpy(p, "ours", 4);
 	pid = fork();
 	if (!pid)
