@@ -7,7 +7,7 @@
 
 #include "sim/hca/tests/common/fabric.h"
 
-enum { QPNS_PER_HOST = 0x1000 };
+enum { QPNS_PER_HOST = 0x100, MOST_BYTES = 4096 };
 
 uint32_t fabric_random(struct fabric *f)
 {
@@ -24,7 +24,9 @@ static bool happens(struct fabric *f, uint32_t thousandths)
 
 static void keep(struct fabric_packet *to, const struct hca_packet *p)
 {
-	if (p->length > sizeof(to->bytes))
+	if (!to->bytes)
+		to->bytes = malloc(MOST_BYTES);
+	if (p->length > MOST_BYTES || !to->bytes)
 		abort();
 	to->packet = *p;
 	if (p->length)
@@ -41,6 +43,7 @@ static void launch(struct fabric *f, const struct hca_packet *p, int to)
 			continue;
 		keep(slot, p);
 		slot->to = to;
+		f->nr_flying++;
 		slot->order = f->order++;
 		slot->due_ns = f->now_ns + f->delay_ns;
 		if (happens(f, f->reordering))
@@ -86,12 +89,16 @@ const struct hca_packet *fabric_sent(const struct fabric *f, uint32_t before)
 static struct fabric_packet *next_flying(struct fabric *f)
 {
 	struct fabric_packet *best = NULL;
+	uint32_t left = f->nr_flying;
 
-	for (uint32_t i = 0; i < FABRIC_IN_FLIGHT; i++) {
+	for (uint32_t i = 0; left; i++) {
 		struct fabric_packet *p = &f->flying[i];
 
-		if (p->to >= 0 && (!best || p->due_ns < best->due_ns ||
-				   (p->due_ns == best->due_ns && p->order < best->order)))
+		if (p->to < 0)
+			continue;
+		left--;
+		if (!best || p->due_ns < best->due_ns ||
+		    (p->due_ns == best->due_ns && p->order < best->order))
 			best = p;
 	}
 	return best;
@@ -99,12 +106,16 @@ static struct fabric_packet *next_flying(struct fabric *f)
 
 static void deliver(struct fabric *f, struct fabric_packet *slot)
 {
-	static struct fabric_packet p;
+	struct hca_packet p = slot->packet;
+	uint8_t bytes[MOST_BYTES];
+	int to = slot->to;
 
-	p = *slot;
-	p.packet.payload = p.bytes;
+	/* The slot may be taken again before this returns. */
+	memcpy(bytes, slot->bytes, p.length);
+	p.payload = bytes;
 	slot->to = -1;
-	hca_receive(f->host[p.to].hca, &p.packet);
+	f->nr_flying--;
+	hca_receive(f->host[to].hca, &p);
 }
 
 void fabric_run(struct fabric *f, uint64_t ns)
@@ -219,6 +230,10 @@ void fabric_destroy(struct fabric *f)
 {
 	for (int i = 0; i < FABRIC_HOSTS; i++)
 		hca_destroy(f->host[i].hca);
+	for (uint32_t i = 0; i < FABRIC_IN_FLIGHT; i++)
+		free(f->flying[i].bytes);
+	for (uint32_t i = 0; i < FABRIC_LOG; i++)
+		free(f->log[i].bytes);
 	free(f->flying);
 	free(f->log);
 	free(f);

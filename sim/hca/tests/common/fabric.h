@@ -22,7 +22,7 @@ enum {
 
 struct fabric_packet {
 	struct hca_packet packet;	/* its payload points to bytes */
-	uint8_t bytes[4096];
+	uint8_t *bytes;			/* allocated when first needed */
 	uint64_t due_ns, order;
 	int to;				/* host; -1: slot is free */
 };
@@ -52,6 +52,7 @@ struct fabric {
 	uint32_t random;
 	struct fabric_host host[FABRIC_HOSTS];
 	struct fabric_packet *flying;	/* FABRIC_IN_FLIGHT of them */
+	uint32_t nr_flying;
 	/* The wire's character; rates in thousandths. */
 	uint32_t loss, duplication, reordering;
 	uint64_t delay_ns;
