@@ -24,7 +24,7 @@ struct host_cm {
 	struct cm_holder *cm;
 };
 
-/* ---- sending and time ------------------------------------------------------------------------ */
+/* ---- sending and time -------------------------------------------------------- */
 
 static void send_packet(void *ctx, uint32_t device, const struct hca_packet *p)
 {
@@ -42,7 +42,7 @@ static uint64_t now_ns(void *ctx)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* ---- ports and addresses ------------------------------------------------------------------------ */
+/* ---- ports and addresses ----------------------------------------------------- */
 
 static const struct host_port *port_at(const struct host_cm *c, struct cm_place at)
 {
@@ -151,7 +151,7 @@ static bool resolve_ib(void *ctx, struct cm_place from, const uint8_t ip[16], ui
 	return true;
 }
 
-/* ---- the door ---------------------------------------------------------------------------------------- */
+/* ---- the door ---------------------------------------------------------------- */
 
 int host_cm_open(struct host_cm **out, const struct host_table *t, struct host_memory *m,
 		 struct wire *w)

@@ -25,7 +25,7 @@ void desk_open(struct desk *d, const struct holder_config *c, struct ports *port
 		d->clients[i].socket = -1;
 }
 
-/* ---- coming and going ---------------------------------------------------------------------- */
+/* ---- coming and going -------------------------------------------------------- */
 
 static int free_place(const struct desk *d, uint32_t uid)
 {
@@ -76,7 +76,7 @@ void desk_drop(struct desk *d, int i)
 	}
 }
 
-/* ---- answers --------------------------------------------------------------------------------- */
+/* ---- answers ----------------------------------------------------------------- */
 
 static void answer(struct desk *d, int i, struct host_answer *a, const int *fds, int nr)
 {
@@ -111,7 +111,7 @@ static void tell(struct desk *d, uint32_t device, uint32_t port, uint32_t ibv_ev
 			host_put(d->clients[i].socket, &a, sizeof(a), NULL, 0, MSG_DONTWAIT);
 }
 
-/* ---- HOST_JOIN and HOST_ATTACH ------------------------------------------------------------------ */
+/* ---- HOST_JOIN and HOST_ATTACH ----------------------------------------------- */
 
 static void join(struct desk *d, int i)
 {
@@ -183,7 +183,7 @@ static void attach(struct desk *d, int i, const struct holder_config *asked)
 	}
 }
 
-/* ---- HOST_SET --------------------------------------------------------------------------------------- */
+/* ---- HOST_SET ---------------------------------------------------------------- */
 
 static void set_link(struct desk *d, uint32_t device, uint32_t port, bool is_up)
 {
@@ -285,7 +285,7 @@ static void set(struct desk *d, int i, struct host_request *r)
 	}
 }
 
-/* ---- requests --------------------------------------------------------------------------------------- */
+/* ---- requests ---------------------------------------------------------------- */
 
 static void close_all(int fds[HOST_MAX_FDS])
 {

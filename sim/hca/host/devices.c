@@ -30,7 +30,7 @@ struct interface {
 	uint8_t addresses[WIRE_MAX_GIDS][16];
 };
 
-/* ---- what the host has -------------------------------------------------------------------- */
+/* ---- what the host has ------------------------------------------------------- */
 
 static void map_ipv4(uint8_t out[16], const void *ipv4)
 {
@@ -159,7 +159,7 @@ static bool is_loopback_up(void)
 	return is_up;
 }
 
-/* ---- what the devices are ------------------------------------------------------------------- */
+/* ---- what the devices are ---------------------------------------------------- */
 
 static uint64_t guid_number(const uint8_t guid[8])
 {
@@ -276,7 +276,7 @@ int devices_find(struct host_table *t, const struct holder_config *c, char *text
 	return rc;
 }
 
-/* ---- changes ------------------------------------------------------------------------------------ */
+/* ---- changes ----------------------------------------------------------------- */
 
 void devices_lock(struct host_table *t)
 {

@@ -24,7 +24,7 @@ static_assert(TREE_GIDS == WIRE_MAX_GIDS && TREE_MAX_PORTS >= HOST_MAX_PORTS &&
 		      TREE_MAX_DEVICES >= HOST_MAX_DEVICES,
 	      "the tree has room for what a host has");
 
-/* ---- folders of holders that were killed ---------------------------------------------------- */
+/* ---- folders of holders that were killed ------------------------------------- */
 
 /* True: its holder lives, or it is not clear. *lock_fd is then closed. */
 static bool is_in_use(const char *path, int *lock_fd)
@@ -69,7 +69,7 @@ static void clean_up(void)
 	closedir(d);
 }
 
-/* ---- ours ---------------------------------------------------------------------------------------- */
+/* ---- ours -------------------------------------------------------------------- */
 
 static void describe_port(struct tree_port *out, const struct host_port *p)
 {

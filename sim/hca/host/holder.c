@@ -46,7 +46,7 @@ static uint64_t now_ns(void *unused)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* ---- what is shared ---------------------------------------------------------------------- */
+/* ---- what is shared ---------------------------------------------------------- */
 
 static void *share(const char *name, size_t n, int *fd)
 {
@@ -73,7 +73,7 @@ static int share_memory(struct desk *d)
 	return 0;
 }
 
-/* ---- making -------------------------------------------------------------------------------- */
+/* ---- making ------------------------------------------------------------------ */
 
 static int watch(struct holder *h, int fd, uint64_t who)
 {
@@ -149,7 +149,7 @@ static int open_all(struct holder *h, const struct holder_config *c, char *text)
 	return rc;
 }
 
-/* ---- running ---------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------- */
 
 static void take_packet(void *ctx, uint32_t device, const struct hca_packet *p)
 {

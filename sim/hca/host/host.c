@@ -19,7 +19,7 @@ struct host {
 	struct host_memory *memory;
 };
 
-/* ---- requests ------------------------------------------------------------------------- */
+/* ---- requests ---------------------------------------------------------------- */
 
 static int ask(struct host *h, const struct host_request *r, struct host_answer *a,
 	       int fds[HOST_MAX_FDS], char *text)
@@ -141,7 +141,7 @@ int host_give_channel(struct host *h, const int holder_fds[2])
 	return host_put(h->socket, &r, sizeof(r), holder_fds, 2, 0);
 }
 
-/* ---- what is known --------------------------------------------------------------------- */
+/* ---- what is known ----------------------------------------------------------- */
 
 uint32_t host_slot(const struct host *h)
 {
@@ -207,7 +207,7 @@ uint32_t host_wire_devices(const struct host *h, struct wire_device *devices)
 	return host_describe_wire(h->table, h->memory, h->slot, devices);
 }
 
-/* ---- events ------------------------------------------------------------------------------ */
+/* ---- events ------------------------------------------------------------------ */
 
 int host_read(struct host *h, struct host_event *out)
 {

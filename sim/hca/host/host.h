@@ -21,7 +21,7 @@
 #define HOST_NR_SLOTS 256		/* slot 0 is the holder's own: QP 0 and 1 */
 #define HOST_SLOT_SHIFT 16		/* QPN = slot << 16 | index */
 
-/* ---- the table of devices: the holder writes, all others only read ------- */
+/* ---- the table of devices: the holder writes, all others only read ----------- */
 
 enum host_port_state {			/* as IBV_PORT_* */
 	HOST_PORT_DOWN = 1,
@@ -59,7 +59,7 @@ struct host_table {
 	struct host_user users[HOST_NR_SLOTS];
 };
 
-/* ---- faults and counters: everyone writes, so nobody trusts --------------- */
+/* ---- faults and counters: everyone writes, so nobody trusts ------------------ */
 
 struct host_faults {			/* of the commands; zero is off */
 	uint32_t no_permission;		/* opening the node is EACCES */
@@ -88,7 +88,7 @@ struct host_memory {
 	struct host_memory_device devices[HOST_MAX_DEVICES];
 };
 
-/* ---- joining ---------------------------------------------------------------- */
+/* ---- joining ----------------------------------------------------------------- */
 
 struct host;
 
@@ -110,7 +110,7 @@ bool host_gid(const struct host_table *t, uint32_t device, uint32_t port, uint32
 /* What wire_open() wants to know: fills devices[HOST_MAX_DEVICES], returns how many. */
 uint32_t host_wire_devices(const struct host *h, struct wire_device *devices);
 
-/* ---- what the holder has to say ------------------------------------------------ */
+/* ---- what the holder has to say ---------------------------------------------- */
 
 struct host_event {
 	uint32_t device, port;

@@ -58,7 +58,7 @@ const struct knob knobs[] = {
 };
 const unsigned nr_knobs = sizeof(knobs) / sizeof(knobs[0]);
 
-/* ---- values -------------------------------------------------------------------------------- */
+/* ---- values ------------------------------------------------------------------ */
 
 struct unit {
 	const char *name;
@@ -172,7 +172,7 @@ static bool parse_value(const char *text, struct knob_setting *s)
 	}
 }
 
-/* ---- settings -------------------------------------------------------------------------------- */
+/* ---- settings ---------------------------------------------------------------- */
 
 __attribute__((format(printf, 2, 3))) static int refuse(char *text, const char *format, ...)
 {

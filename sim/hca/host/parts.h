@@ -9,7 +9,7 @@
 
 #include "sim/hca/host/protocol.h"
 
-/* ---- ports.c: the UDP sockets, one for each slot ------------------------------------- */
+/* ---- ports.c: the UDP sockets, one for each slot ----------------------------- */
 
 struct ports {
 	int fds[HOST_NR_SLOTS];
@@ -25,7 +25,7 @@ void ports_close(struct ports *p);
 uint32_t ports_take(struct ports *p);
 void ports_free(struct ports *p, uint32_t slot);
 
-/* ---- devices.c: the table ---------------------------------------------------------------- */
+/* ---- devices.c: the table ---------------------------------------------------- */
 
 /* Fills in devices, ports and GIDs from the interfaces of this network namespace. 0 or
  * -errno and a text. */
@@ -38,7 +38,7 @@ void devices_set_gid(struct host_table *t, struct host_port *p, uint32_t index,
 bool devices_have_address(const struct host_table *t, const uint8_t ip[16], uint32_t *device,
 			  uint32_t *port);
 
-/* ---- folder.c: the discovery tree on disk --------------------------------------------------- */
+/* ---- folder.c: the discovery tree on disk ------------------------------------ */
 
 struct folder {
 	int lock_fd;
@@ -51,7 +51,7 @@ int folder_update(const struct host_table *t, uint32_t device);
 int folder_remove_device(const struct host_table *t);
 void folder_remove(struct folder *f, const struct host_table *t);
 
-/* ---- knobs.c: names and values of what can be set --------------------------------------------- */
+/* ---- knobs.c: names and values of what can be set ---------------------------- */
 
 enum knob_kind {
 	KNOB_COUNT,		/* a plain number */

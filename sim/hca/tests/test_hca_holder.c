@@ -1,98 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A holder and its clients, some of them hostile, in a network namespace of their own.
+ * A holder and its clients: slots, packets, and what can be set.
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <infiniband/verbs.h>
-#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-#include "sim/hca/host/protocol.h"
-#include "sim/hca/tests/common/netns.h"
+#include "sim/hca/tests/common/holder_fix.h"
 
-static pid_t holder;
-static struct host *lease;	/* keeps it */
-static const struct holder_config two = { .nr_devices = 2, .nr_ports = 2 };
-
-/* ---- a holder ------------------------------------------------------------------------- */
-
-/* Returns its first word: empty if it runs. */
-static const char *start(const struct holder_config *c)
-{
-	static char text[HOST_TEXT_BYTES];
-	int report[2];
-
-	assert_int_equal(pipe2(report, O_CLOEXEC), 0);
-	holder = fork();
-	if (!holder)
-		_exit(holder_run(c, report[1]) ? 1 : 0);
-	close(report[1]);
-	memset(text, 0, sizeof(text));
-	if (read(report[0], text, sizeof(text) - 1) < 1)
-		strcpy(text, "(nothing)");
-	close(report[0]);
-	return text;
-}
-
-static int holder_status(void)
-{
-	int status;
-
-	assert_int_equal(waitpid(holder, &status, 0), holder);
-	return status;
-}
-
-static int setup(void **state)
-{
-	(void)state;
-	assert_string_equal(start(&two), "");
-	return host_open(&lease, HOST_ATTACH, NULL, NULL);
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	if (lease)
-		host_leave(lease);
-	lease = NULL;
-	return holder_status() ? -1 : 0;
-}
-
-static struct host *join(void)
-{
-	struct host *h;
-
-	assert_int_equal(host_join(&h), 0);
-	return h;
-}
-
-static int event_of(struct host *h, struct host_event *e)
-{
-	struct pollfd p = { .fd = host_fd(h), .events = POLLIN };
-
-	return poll(&p, 1, 2000) == 1 ? host_read(h, e) : -ETIMEDOUT;
-}
-
-/* ---- slots ------------------------------------------------------------------------------ */
+/* ---- slots ------------------------------------------------------------------- */
 
 static void processes_get_slots_of_their_own(void **state)
 {
-	struct host *a = join(), *b = join();
+	struct host *a = holder_fix_join(), *b = holder_fix_join();
 
 	(void)state;
 	assert_int_not_equal(host_slot(a), 0);
@@ -112,12 +42,12 @@ static void a_slot_rests_before_it_is_given_again(void **state)
 
 	(void)state;
 	for (int i = 1; i < HOST_NR_SLOTS; i++) {
-		struct host *h = join();
+		struct host *h = holder_fix_join();
 
 		assert_int_equal(used[host_slot(h)]++, 0);
 		host_leave(h);
 	}
-	host_leave(join());
+	host_leave(holder_fix_join());
 }
 
 static void when_all_slots_are_taken_the_next_is_refused(void **state)
@@ -127,11 +57,11 @@ static void when_all_slots_are_taken_the_next_is_refused(void **state)
 
 	(void)state;
 	for (int i = 1; i < HOST_NR_SLOTS; i++)
-		all[i] = join();
+		all[i] = holder_fix_join();
 	assert_int_equal(host_open(&more, HOST_JOIN, NULL, text), -EUSERS);
 	assert_non_null(strstr(text, "255"));
 	host_leave(all[77]);
-	more = join();
+	more = holder_fix_join();
 	host_leave(more);
 	for (int i = 1; i < HOST_NR_SLOTS; i++)
 		if (i != 77)
@@ -148,7 +78,7 @@ static void a_killed_process_leaves_its_slot_and_no_counter(void **state)
 	assert_int_equal(pipe(told), 0);
 	pid = fork();
 	if (!pid) {
-		struct host *h = join();
+		struct host *h = holder_fix_join();
 
 		slot = host_slot(h);
 		host_memory(h)->devices[0].slots[slot].wire.sent = 77;
@@ -160,7 +90,7 @@ static void a_killed_process_leaves_its_slot_and_no_counter(void **state)
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	for (int i = 0; i < HOST_NR_SLOTS; i++) {
-		struct host *h = join();
+		struct host *h = holder_fix_join();
 		bool is_same = host_slot(h) == slot;
 
 		if (is_same)
@@ -172,7 +102,7 @@ static void a_killed_process_leaves_its_slot_and_no_counter(void **state)
 	fail();
 }
 
-/* ---- packets ------------------------------------------------------------------------------- */
+/* ---- packets ----------------------------------------------------------------- */
 
 static uint64_t no_time(void *ctx)
 {
@@ -219,7 +149,7 @@ static void packets_find_the_process_by_its_slot(void **state)
 
 	(void)state;
 	for (int i = 0; i < 5; i++) {
-		h[i] = join();
+		h[i] = holder_fix_join();
 		w[i] = wire_of(h[i]);
 	}
 	for (int from = 0; from < 5; from++)
@@ -242,14 +172,14 @@ static void packets_find_the_process_by_its_slot(void **state)
 
 static void packets_for_a_free_slot_do_not_reach_its_next_user(void **state)
 {
-	struct host *a = join();
+	struct host *a = holder_fix_join();
 	struct wire *w = wire_of(a);
 
 	(void)state;
 	for (uint32_t slot = 1; slot < HOST_NR_SLOTS; slot++)
 		send_to(w, a, slot, 5);
 	for (int i = 1; i < HOST_NR_SLOTS - 1; i++) {
-		struct host *b = join();
+		struct host *b = holder_fix_join();
 		struct wire *to_b = wire_of(b);
 		uint32_t psn = 0;
 
@@ -265,7 +195,7 @@ static void packets_for_a_free_slot_do_not_reach_its_next_user(void **state)
 	host_leave(a);
 }
 
-/* ---- what it is made of --------------------------------------------------------------------- */
+/* ---- what it is made of ------------------------------------------------------ */
 
 static void another_wish_names_what_is_and_what_was_asked(void **state)
 {
@@ -286,18 +216,18 @@ static void another_wish_names_what_is_and_what_was_asked(void **state)
 		assert_int_equal(host_open(&h, HOST_ATTACH, &wishes[i].c, text), -EBUSY);
 		assert_string_equal(text, wishes[i].text);
 	}
-	assert_int_equal(host_open(&h, HOST_ATTACH, &two, text), 0);
+	assert_int_equal(host_open(&h, HOST_ATTACH, &holder_fix_config, text), 0);
 	host_leave(h);
 }
 
 static void there_is_one_holder_at_a_time(void **state)
 {
-	pid_t first = holder;
+	pid_t first = holder_fix_pid;
 
 	(void)state;
-	assert_string_equal(start(&two), "(nothing)");
-	assert_int_not_equal(holder_status(), 0);
-	holder = first;
+	assert_string_equal(holder_fix_start(&holder_fix_config), "(nothing)");
+	assert_int_not_equal(holder_fix_status(), 0);
+	holder_fix_pid = first;
 }
 
 static void it_ends_with_its_last_client_and_takes_its_folder(void **state)
@@ -305,55 +235,55 @@ static void it_ends_with_its_last_client_and_takes_its_folder(void **state)
 	char tree[64];
 
 	(void)state;
-	memcpy(tree, host_table(lease)->tree, sizeof(tree));
+	memcpy(tree, host_table(holder_fix_lease)->tree, sizeof(tree));
 	assert_int_equal(access(tree, F_OK), 0);
-	host_leave(lease);
-	lease = NULL;
-	assert_int_equal(holder_status(), 0);
+	host_leave(holder_fix_lease);
+	holder_fix_lease = NULL;
+	assert_int_equal(holder_fix_status(), 0);
 	assert_int_equal(access(tree, F_OK), -1);
 	*strrchr(tree, '/') = '\0';
 	assert_int_equal(access(tree, F_OK), -1);
-	setup(state);
+	holder_fix_setup(state);
 }
 
 static void after_a_killed_holder_the_next_one_clears_up(void **state)
 {
-	struct host *h = join();
+	struct host *h = holder_fix_join();
 	struct host_event e;
 	char tree[64];
 
 	(void)state;
-	memcpy(tree, host_table(lease)->tree, sizeof(tree));
-	kill(holder, SIGKILL);
-	holder_status();
-	assert_int_equal(event_of(h, &e), -EPIPE);
+	memcpy(tree, host_table(holder_fix_lease)->tree, sizeof(tree));
+	kill(holder_fix_pid, SIGKILL);
+	holder_fix_status();
+	assert_int_equal(holder_fix_event(h, &e), -EPIPE);
 	assert_int_equal(access(tree, F_OK), 0);
 	host_leave(h);
-	host_leave(lease);
-	assert_int_equal(setup(state), 0);
+	host_leave(holder_fix_lease);
+	assert_int_equal(holder_fix_setup(state), 0);
 	assert_int_equal(access(tree, F_OK), -1);
 }
 
-/* ---- what can be set --------------------------------------------------------------------------- */
+/* ---- what can be set --------------------------------------------------------- */
 
 static void a_link_that_goes_down_is_told_to_those_who_joined(void **state)
 {
-	struct host *h = join();
+	struct host *h = holder_fix_join();
 	const struct host_port *p = &host_table(h)->devices[1].ports[1];
 	struct host_event e;
 
 	(void)state;
-	assert_int_equal(host_set(lease, 1, "2/link=down", NULL), 0);
+	assert_int_equal(host_set(holder_fix_lease, 1, "2/link=down", NULL), 0);
 	assert_int_equal(p->state, HOST_PORT_DOWN);
 	assert_int_equal(p->wire.is_up, 0);
 	assert_int_equal(host_table(h)->devices[1].ports[0].state, HOST_PORT_ACTIVE);
-	assert_int_equal(event_of(h, &e), 0);
+	assert_int_equal(holder_fix_event(h, &e), 0);
 	assert_int_equal(e.ibv_event, IBV_EVENT_PORT_ERR);
 	assert_int_equal(e.device, 1);
 	assert_int_equal(e.port, 2);
-	assert_int_equal(host_set(lease, 1, "2/link=down", NULL), 0);	/* is already */
-	assert_int_equal(host_set(lease, 1, "2/link=up", NULL), 0);
-	assert_int_equal(event_of(h, &e), 0);
+	assert_int_equal(host_set(holder_fix_lease, 1, "2/link=down", NULL), 0);	/* is already */
+	assert_int_equal(host_set(holder_fix_lease, 1, "2/link=up", NULL), 0);
+	assert_int_equal(holder_fix_event(h, &e), 0);
 	assert_int_equal(e.ibv_event, IBV_EVENT_PORT_ACTIVE);
 	assert_int_equal(host_read(h, &e), -EAGAIN);
 	host_leave(h);
@@ -362,7 +292,7 @@ static void a_link_that_goes_down_is_told_to_those_who_joined(void **state)
 static void a_gid_changes_for_all_and_in_the_tree(void **state)
 {
 	static const uint8_t expected[16] = { [10] = 0xff, [11] = 0xff, 10, 1, 2, 3 };
-	struct host *h = join();
+	struct host *h = holder_fix_join();
 	char path[160], line[64] = "";
 	struct host_event e;
 	uint8_t gid[16];
@@ -370,10 +300,10 @@ static void a_gid_changes_for_all_and_in_the_tree(void **state)
 
 	(void)state;
 	assert_false(host_gid(host_table(h), 0, 1, 3, gid));
-	assert_int_equal(host_set(lease, 0, "gid.3=10.1.2.3", NULL), 0);
+	assert_int_equal(host_set(holder_fix_lease, 0, "gid.3=10.1.2.3", NULL), 0);
 	assert_true(host_gid(host_table(h), 0, 1, 3, gid));
 	assert_memory_equal(gid, expected, 16);
-	assert_int_equal(event_of(h, &e), 0);
+	assert_int_equal(holder_fix_event(h, &e), 0);
 	assert_int_equal(e.ibv_event, IBV_EVENT_GID_CHANGE);
 	snprintf(path, sizeof(path), "%s/sys/class/infiniband/mlx5_0/ports/1/gids/3",
 		 host_table(h)->tree);
@@ -382,7 +312,7 @@ static void a_gid_changes_for_all_and_in_the_tree(void **state)
 	assert_non_null(fgets(line, sizeof(line), file));
 	fclose(file);
 	assert_string_equal(line, "0000:0000:0000:0000:0000:ffff:0a01:0203\n");
-	assert_int_equal(host_set(lease, 0, "gid.3=none", NULL), 0);
+	assert_int_equal(host_set(holder_fix_lease, 0, "gid.3=none", NULL), 0);
 	assert_false(host_gid(host_table(h), 0, 1, 3, gid));
 	assert_false(host_gid(host_table(h), 0, 1, 16, gid));
 	assert_false(host_gid(host_table(h), 0, 3, 0, gid));
@@ -392,13 +322,13 @@ static void a_gid_changes_for_all_and_in_the_tree(void **state)
 
 static void a_removed_device_is_told_and_leaves_the_tree(void **state)
 {
-	struct host *h = join();
+	struct host *h = holder_fix_join();
 	struct host_event e;
 	char path[128];
 
 	(void)state;
-	assert_int_equal(host_set(lease, 0, "removed=on", NULL), 0);
-	assert_int_equal(event_of(h, &e), 0);
+	assert_int_equal(host_set(holder_fix_lease, 0, "removed=on", NULL), 0);
+	assert_int_equal(holder_fix_event(h, &e), 0);
 	assert_int_equal(e.ibv_event, IBV_EVENT_DEVICE_FATAL);
 	assert_int_equal(e.device, 0);
 	assert_int_equal(host_table(h)->devices[0].is_removed, 1);
@@ -411,26 +341,26 @@ static void a_removed_device_is_told_and_leaves_the_tree(void **state)
 
 static void settings_reach_the_shared_memory(void **state)
 {
-	struct host_memory *m = host_memory(lease);
+	struct host_memory *m = host_memory(holder_fix_lease);
 
 	(void)state;
-	assert_int_equal(host_set(lease, HOST_ALL_DEVICES, "loss=0.5%", NULL), 0);
+	assert_int_equal(host_set(holder_fix_lease, HOST_ALL_DEVICES, "loss=0.5%", NULL), 0);
 	assert_int_equal(m->devices[0].wire.loss_ppm, 5000);
 	assert_int_equal(m->devices[1].wire.loss_ppm, 5000);
-	assert_int_equal(host_set(lease, 0, "latency=2.5us", NULL), 0);
+	assert_int_equal(host_set(holder_fix_lease, 0, "latency=2.5us", NULL), 0);
 	assert_int_equal(m->devices[0].wire.latency_ns, 2500);
 	assert_int_equal(m->devices[1].wire.latency_ns, 0);
-	assert_int_equal(host_set(lease, 0, "bandwidth=10gbit", NULL), 0);
+	assert_int_equal(host_set(holder_fix_lease, 0, "bandwidth=10gbit", NULL), 0);
 	assert_int_equal(m->devices[0].wire.bandwidth_mbps, 10000);
-	assert_int_equal(host_set(lease, 0, "max_mr_size=2M", NULL), 0);
+	assert_int_equal(host_set(holder_fix_lease, 0, "max_mr_size=2M", NULL), 0);
 	assert_int_equal(m->devices[0].front.max_mr_bytes, 2 << 20);
-	assert_int_equal(host_set(lease, 0, "no_permission=on", NULL), 0);
+	assert_int_equal(host_set(holder_fix_lease, 0, "no_permission=on", NULL), 0);
 	assert_int_equal(m->devices[0].front.no_permission, 1);
-	assert_int_equal(host_set(lease, 0, "timeouts=10%", NULL), 0);
+	assert_int_equal(host_set(holder_fix_lease, 0, "timeouts=10%", NULL), 0);
 	assert_int_equal(m->devices[0].engine.timeout_scale_percent, 10);
-	assert_int_equal(host_set(lease, 0, "mtu=1024", NULL), 0);
-	assert_int_equal(host_table(lease)->devices[0].ports[1].active_mtu_bytes, 1024);
-	assert_int_equal(host_set(lease, 0, "loss=0", NULL), 0);
+	assert_int_equal(host_set(holder_fix_lease, 0, "mtu=1024", NULL), 0);
+	assert_int_equal(host_table(holder_fix_lease)->devices[0].ports[1].active_mtu_bytes, 1024);
+	assert_int_equal(host_set(holder_fix_lease, 0, "loss=0", NULL), 0);
 	assert_int_equal(m->devices[0].wire.loss_ppm, 0);
 }
 
@@ -465,132 +395,15 @@ static void a_wrong_setting_says_what_was_allowed(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		text[0] = '\0';
-		assert_int_equal(host_set(lease, 0, wrong[i][0], text), -EINVAL);
+		assert_int_equal(host_set(holder_fix_lease, 0, wrong[i][0], text), -EINVAL);
 		if (!strstr(text, wrong[i][1]))
 			fail_msg("%s: \"%s\" does not say \"%s\"", wrong[i][0], text, wrong[i][1]);
 	}
-	assert_int_equal(host_set(lease, 2, "loss=1%", text), -ENODEV);
+	assert_int_equal(host_set(holder_fix_lease, 2, "loss=1%", text), -ENODEV);
 	assert_non_null(strstr(text, "0 to 1"));
 }
 
-/* ---- hostile clients ------------------------------------------------------------------------------ */
-
-static void nobody_else_can_write_the_table_or_shrink_memory(void **state)
-{
-	int fds[HOST_MAX_FDS], s = host_connect();
-	struct host_request r = { .type = HOST_ATTACH, .version = HOST_VERSION };
-	struct host_answer a;
-
-	(void)state;
-	assert_true(s >= 0);
-	assert_int_equal(host_put(s, &r, sizeof(r), NULL, 0, 0), 0);
-	assert_int_equal(host_take(s, &a, sizeof(a), fds, 0), 0);
-	assert_int_equal(a.error, 0);
-	assert_ptr_equal(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0),
-			 MAP_FAILED);
-	assert_int_equal(pwrite(fds[0], "x", 1, 0), -1);
-	assert_int_equal(ftruncate(fds[0], 0), -1);
-	assert_int_equal(ftruncate(fds[1], 0), -1);
-	assert_int_equal(fallocate(fds[0], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096),
-			 -1);
-	close(fds[0]);
-	close(fds[1]);
-	close(s);
-}
-
-static void rubbish_ends_only_its_own_connection(void **state)
-{
-	static uint8_t rubbish[70000];
-	struct host_event e;
-	struct host *h = join();
-	int s;
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(rubbish); i++)
-		rubbish[i] = (uint8_t)(i * 13);
-	for (size_t n = 0; n < sizeof(rubbish); n = n * 2 + 1) {
-		s = host_connect();
-		assert_true(s >= 0);
-		send(s, rubbish, n, MSG_NOSIGNAL);
-		close(s);
-	}
-	s = host_connect();
-	/* right size, wrong everything; with files that nobody asked for */
-	for (int i = 0; i < 20; i++)
-		host_put(s, rubbish, sizeof(struct host_request), (int[]){ s, 0, 1 }, 3,
-			 MSG_DONTWAIT);
-	close(s);
-	assert_int_equal(host_set(lease, 0, "link=down", NULL), 0);
-	assert_int_equal(event_of(h, &e), 0);
-	host_leave(h);
-}
-
-static void one_who_never_reads_holds_nobody_up(void **state)
-{
-	struct host *deaf = join(), *h = join();
-	struct host_event e;
-
-	(void)state;
-	for (int i = 0; i < 600; i++) {
-		assert_int_equal(host_set(lease, 0, i % 2 ? "1/link=up" : "1/link=down", NULL), 0);
-		assert_int_equal(event_of(h, &e), 0);
-		assert_int_equal(e.ibv_event, i % 2 ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
-	}
-	host_leave(deaf);
-	host_leave(h);
-}
-
-static void one_who_asks_and_does_not_read_is_put_out(void **state)
-{
-	struct host_request r = { .type = 99, .version = HOST_VERSION };
-	int s = host_connect(), rc = 0;
-
-	(void)state;
-	for (int i = 0; i < 20000 && !rc; i++)
-		rc = host_put(s, &r, sizeof(r), NULL, 0, 0);
-	assert_int_equal(rc, -EPIPE);
-	close(s);
-}
-
-static void connections_are_bounded(void **state)
-{
-	struct rlimit_guard { int fds[600]; } *g = malloc(sizeof(*g));
-	int nr;
-
-	(void)state;
-	assert_non_null(g);
-	for (nr = 0; nr < 600; nr++) {
-		g->fds[nr] = host_connect();
-		if (g->fds[nr] < 0)
-			break;
-	}
-	while (nr)
-		close(g->fds[--nr]);
-	free(g);
-	host_leave(join());
-}
-
-static void another_version_is_told_so(void **state)
-{
-	struct host_request r = { .type = HOST_JOIN, .version = HOST_VERSION + 1 };
-	int fds[HOST_MAX_FDS], s = host_connect();
-	struct host_answer a;
-
-	(void)state;
-	assert_int_equal(host_put(s, &r, sizeof(r), NULL, 0, 0), 0);
-	assert_int_equal(host_take(s, &a, sizeof(a), fds, 0), 0);
-	assert_int_equal(a.error, -EPROTO);
-	assert_int_equal(fds[0], -1);
-	close(s);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-static int enter(void **state)
-{
-	(void)state;
-	return netns_enter();
-}
+#define TEST(name) cmocka_unit_test_setup_teardown(name, holder_fix_setup, holder_fix_teardown)
 
 int main(void)
 {
@@ -610,14 +423,7 @@ int main(void)
 		TEST(a_removed_device_is_told_and_leaves_the_tree),
 		TEST(settings_reach_the_shared_memory),
 		TEST(a_wrong_setting_says_what_was_allowed),
-		TEST(nobody_else_can_write_the_table_or_shrink_memory),
-		TEST(rubbish_ends_only_its_own_connection),
-		TEST(one_who_never_reads_holds_nobody_up),
-		TEST(one_who_asks_and_does_not_read_is_put_out),
-		TEST(connections_are_bounded),
-		TEST(another_version_is_told_so),
 	};
 
-	signal(SIGPIPE, SIG_IGN);
-	return cmocka_run_group_tests(tests, enter, NULL);
+	return cmocka_run_group_tests(tests, holder_fix_enter, NULL);
 }

@@ -149,7 +149,7 @@ static void send_many(int device, uint32_t nr, uint32_t length)
 	deliver();
 }
 
-/* ---- carrying ------------------------------------------------------------------------------ */
+/* ---- carrying ---------------------------------------------------------------- */
 
 static void a_packet_comes_with_its_route(void **state)
 {
@@ -282,7 +282,7 @@ static void what_cannot_be_sent_is_counted(void **state)
 	assert_int_equal(f.sent[IB].unsent, 1);
 }
 
-/* ---- rubbish from the network --------------------------------------------------------------- */
+/* ---- rubbish from the network ------------------------------------------------ */
 
 static void send_raw(const uint8_t *bytes, size_t n)
 {
@@ -313,7 +313,7 @@ static void rubbish_is_counted_and_goes_no_further(void **state)
 	assert_int_equal(f.nr_taken, 0);
 }
 
-/* ---- faults ------------------------------------------------------------------------------------ */
+/* ---- faults ------------------------------------------------------------------ */
 
 static void a_count_of_losses_is_kept_to_the_packet(void **state)
 {

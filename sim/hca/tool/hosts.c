@@ -34,7 +34,7 @@ static const char help[] =
 	"  TENT_SIM_HOST       which host it is, from 1    TENT_SIM_HOSTS  how many there are\n"
 	"  TENT_SIM_ADDRESS    its IPv4 address            TENT_SIM_ADDRESS_1, _2..  of all\n";
 
-/* ---- ip(8) and names ------------------------------------------------------------------------ */
+/* ---- ip(8) and names --------------------------------------------------------- */
 
 /* Runs a command given as words between single spaces. True: it succeeded. */
 __attribute__((format(printf, 1, 2))) static bool run(const char *format, ...)
@@ -71,7 +71,7 @@ static struct name host_name(pid_t owner, int number)
 	return n;
 }
 
-/* ---- taking down ------------------------------------------------------------------------------ */
+/* ---- taking down ------------------------------------------------------------- */
 
 /* To all that still runs in a namespace, its holder as well; returns how many. */
 static int signal_inside(const char *name, int signal)
@@ -148,7 +148,7 @@ static void clean_up(void)
 	closedir(d);
 }
 
-/* ---- making -------------------------------------------------------------------------------------- */
+/* ---- making ------------------------------------------------------------------ */
 
 static bool make_switch(const char *name)
 {
@@ -181,7 +181,7 @@ static int make_hosts(pid_t owner, int nr)
 	return is_made ? 0 : tool_fail(1, "the hosts could not be made");
 }
 
-/* ---- running ---------------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------- */
 
 static void set_number(const char *name, int value)
 {

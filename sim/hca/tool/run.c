@@ -43,7 +43,7 @@ static const char help[] =
 	"\n"
 	"The n-th port is the n-th network interface with an address, or else 127.0.0.n.\n";
 
-/* ---- options --------------------------------------------------------------------------- */
+/* ---- options ----------------------------------------------------------------- */
 
 static int number_option(const char *name, const char *value, uint32_t max, uint32_t *out)
 {
@@ -131,7 +131,7 @@ static int parse(struct options *o, char **argv)
 	return rc;
 }
 
-/* ---- environment ------------------------------------------------------------------------ */
+/* ---- environment ------------------------------------------------------------- */
 
 static int set_env(const char *name, const char *value)
 {
@@ -200,7 +200,7 @@ static int prepare(const struct options *o, const struct host *h)
 	return rc;
 }
 
-/* ---- running ------------------------------------------------------------------------------ */
+/* ---- running ----------------------------------------------------------------- */
 
 static int set_fault(struct host *h, const char *fault)
 {

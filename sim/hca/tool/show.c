@@ -9,7 +9,7 @@
 
 #include "sim/hca/host/parts.h"
 
-/* ---- counters --------------------------------------------------------------------------- */
+/* ---- counters ---------------------------------------------------------------- */
 
 #define ENGINE(field) { #field, offsetof(struct host_slot_counters, engine.field) }
 #define WIRE(field) { "wire_" #field, offsetof(struct host_slot_counters, wire.field) }
@@ -47,7 +47,7 @@ static uint64_t total(const struct host_memory_device *m, const struct counter *
 	return sum;
 }
 
-/* ---- what both forms need -------------------------------------------------------------------- */
+/* ---- what both forms need ---------------------------------------------------- */
 
 static bool is_shown(uint32_t device, uint32_t i)
 {
@@ -72,7 +72,7 @@ static const char *state_name(const struct host_port *p)
 	return p->state == HOST_PORT_ACTIVE ? "up" : "down";
 }
 
-/* ---- for people --------------------------------------------------------------------------------- */
+/* ---- for people -------------------------------------------------------------- */
 
 static void port_text(const struct host_port *p, unsigned number)
 {
@@ -125,7 +125,7 @@ void show_text(const struct host_table *t, const struct host_memory *m, uint32_t
 			       t->users[i].uid);
 }
 
-/* ---- for programs --------------------------------------------------------------------------------- */
+/* ---- for programs ------------------------------------------------------------ */
 
 static void port_json(const struct host_port *p, unsigned number)
 {

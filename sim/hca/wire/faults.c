@@ -12,7 +12,7 @@
 #define MAX_DELAYED 16384
 #define MAX_DELAYED_BYTES (64u << 20)
 
-/* ---- dice ------------------------------------------------------------------------ */
+/* ---- dice -------------------------------------------------------------------- */
 
 void dice_init(struct dice *d)
 {
@@ -56,7 +56,7 @@ static uint32_t setting(const uint32_t *field, uint32_t otherwise)
 	return v ? v : otherwise;
 }
 
-/* ---- judgement --------------------------------------------------------------------- */
+/* ---- judgement --------------------------------------------------------------- */
 
 static bool is_lost(struct wire_faults *f, struct dice *d, bool is_response)
 {
@@ -124,7 +124,7 @@ uint64_t faults_judge(struct wire_faults *f, struct dice *d, bool is_response, s
 	return due_ns <= now_ns ? FAULTS_NOW : due_ns;
 }
 
-/* ---- the queue: a binary heap ----------------------------------------------------------- */
+/* ---- the queue: a binary heap ------------------------------------------------ */
 
 static bool is_before(const struct delayed *a, const struct delayed *b)
 {

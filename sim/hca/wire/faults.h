@@ -25,7 +25,7 @@ void dice_init(struct dice *d);
 uint64_t faults_judge(struct wire_faults *f, struct dice *d, bool is_response, size_t bytes,
 		      uint64_t now_ns);
 
-/* ---- delayed packets, ordered by when they are due ----------------------------- */
+/* ---- delayed packets, ordered by when they are due --------------------------- */
 
 struct delayed {
 	uint64_t due_ns, order;

@@ -63,7 +63,7 @@ void outbox_close(struct outbox *o)
 	free(o);
 }
 
-/* ---- gathering ------------------------------------------------------------------ */
+/* ---- gathering --------------------------------------------------------------- */
 
 static bool is_same_way(const struct outbox_way *a, const struct outbox_way *b)
 {
@@ -121,7 +121,7 @@ void outbox_seal(struct outbox *o)
 	s->is_closed = o->reserved < s->segment_bytes;
 }
 
-/* ---- sending --------------------------------------------------------------------- */
+/* ---- sending ----------------------------------------------------------------- */
 
 static void add_control(struct msghdr *m, int level, int type, const void *data, size_t n)
 {

@@ -33,7 +33,7 @@ struct wire {
 	struct delay_queue delayed;
 };
 
-/* ---- the socket ---------------------------------------------------------------------- */
+/* ---- the socket -------------------------------------------------------------- */
 
 static void set(int fd, int level, int option, int value)
 {
@@ -104,7 +104,7 @@ void wire_close(struct wire *w)
 	free(w);
 }
 
-/* ---- InfiniBand on IPv4 ------------------------------------------------------------------- */
+/* ---- InfiniBand on IPv4 ------------------------------------------------------ */
 
 void wire_ib_guid(const uint8_t ipv4[4], uint8_t guid[8])
 {
@@ -136,7 +136,7 @@ static bool ib_way(const struct wire_port *port, const struct hca_route *r, stru
 	return codec_is_ipv4(way->source);
 }
 
-/* ---- sending --------------------------------------------------------------------------------- */
+/* ---- sending ----------------------------------------------------------------- */
 
 static bool is_zero(const uint8_t address[16])
 {
@@ -248,7 +248,7 @@ void wire_run(struct wire *w)
 	}
 }
 
-/* ---- receiving --------------------------------------------------------------------------------- */
+/* ---- receiving --------------------------------------------------------------- */
 
 /* Which port of a device has this address; 0: none. */
 static uint8_t port_of(const struct wire_device *d, const uint8_t address[16])
