@@ -23,6 +23,7 @@ static const struct insn_op ops[] = {
 	{ 0, 0x87, 0, LEGACY, KIND_EXCHANGE, SIZE_OPERAND },
 	{ 0, 0x88, 0, LEGACY, KIND_REGISTER, 1 },
 	{ 0, 0x89, 0, LEGACY, KIND_REGISTER, SIZE_OPERAND },
+	{ 0, 0x8b, 0, LEGACY, KIND_LOAD, SIZE_OPERAND },
 	{ 0, 0xa2, 0, LEGACY, KIND_ABSOLUTE, 1 },
 	{ 0, 0xa3, 0, LEGACY, KIND_ABSOLUTE, SIZE_OPERAND },
 	{ 0, 0xa4, 0, LEGACY, KIND_MOVS, 1 },
@@ -340,18 +341,40 @@ static void put(struct store *out, uint64_t value)
 		out->bytes[k] = (uint8_t)(value >> (8 * k));
 }
 
+/* What a register is about to be loaded with. */
+static bool get(const struct insn *i, uint64_t address, store_load load, uint64_t *value)
+{
+	uint8_t bytes[8] = { 0 };
+
+	if (!load(bytes, address, i->size))
+		return false;
+	*value = 0;
+	for (unsigned k = 0; k < i->size; k++)
+		*value |= (uint64_t)bytes[k] << (8 * k);
+	return true;
+}
+
 static int exchange(const struct insn *i, struct store_cpu *cpu, store_load load,
 		    struct store *out)
 {
-	uint8_t bytes[8] = { 0 };
-	uint64_t before = 0;
+	uint64_t before;
 
-	if (!load(bytes, out->address, i->size))
+	if (!get(i, out->address, load, &before))
 		return -EFAULT;
-	for (unsigned k = 0; k < i->size; k++)
-		before |= (uint64_t)bytes[k] << (8 * k);
 	put(out, gpr_get(i, cpu));
 	gpr_set(i, cpu, before);
+	return 0;
+}
+
+static int only_load(const struct insn *i, struct store_cpu *cpu, store_load load,
+		     struct store *out)
+{
+	uint64_t value;
+
+	if (!get(i, out->address, load, &value))
+		return -EFAULT;
+	gpr_set(i, cpu, value);
+	out->size = 0;
 	return 0;
 }
 
@@ -426,6 +449,8 @@ static int act(const struct insn *i, struct store_cpu *cpu, uint64_t here, store
 		return 0;
 	case KIND_EXCHANGE:
 		return exchange(i, cpu, load, out);
+	case KIND_LOAD:
+		return only_load(i, cpu, load, out);
 	case KIND_STOS:
 	case KIND_MOVS:
 		return string(i, cpu, here, load, out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * decode.h - one x86-64 instruction that stores: what it would store, where, and what else
- * it would change. Pure: no system call, no memory but what it is given. Instruction
+ * it would change. A plain load into a register is known too. Pure: no system call, no memory but what it is given. Instruction
  * formats: Intel SDM volume 2, chapter 2; XSAVE area: volume 1, chapter 13.
  */
 #ifndef TENT_SIM_HCA_DECODE_H

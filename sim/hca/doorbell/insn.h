@@ -16,6 +16,7 @@ enum store_kind {
 	KIND_IMMEDIATE,
 	KIND_ABSOLUTE,		/* rax, to an address in the instruction */
 	KIND_EXCHANGE,
+	KIND_LOAD,		/* stores nothing, but stands between stores of a copy */
 	KIND_STOS,
 	KIND_MOVS,
 	KIND_SWAPPED,		/* movbe */

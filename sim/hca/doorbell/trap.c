@@ -121,28 +121,47 @@ static void span_add(struct span *span, uint32_t offset, uint32_t n)
 		span->end = offset + n;
 }
 
-/* All steps of the instruction that stay in this page. False: it does none there that we
- * know. */
+/* Loads between two stores, of a copy. */
+#define LOADS_MAX 8
+
+/*
+ * The instruction at cpu->rip, all of its steps that stay in this page. Each fault costs
+ * much, so of a copy in pieces, as libmlx5 fills a BlueFlame buffer, all pieces are done
+ * at once: loads into registers, and stores each right behind the last. False: it does no
+ * store here that we know.
+ */
 static bool emulate(const struct page *p, struct store_cpu *cpu, struct span *span)
 {
 	uint8_t code[STORE_CODE_BYTES_MAX];
-	size_t n = load_code(code, cpu->rip);
-	uint64_t rip = cpu->rip;
+	struct store_cpu next = *cpu;
+	unsigned nr_loads = LOADS_MAX;		/* not before the first store */
+	uint64_t rip = 0;
+	size_t n = 0;
 
-	do {
-		struct store_cpu next = *cpu;
+	for (;;) {
+		bool is_next_step = next.rip == rip;
 		struct store s;
 		uint64_t offset;
 
+		if (!is_next_step)
+			n = load_code(code, next.rip);
+		rip = next.rip;
 		if (store_decode(&next, code, n, load, &s))
 			break;
+		if (!s.size) {
+			if (nr_loads++ == LOADS_MAX)
+				break;
+			continue;
+		}
 		offset = s.address - p->start;
 		if (offset >= DOORBELL_PAGE_BYTES || s.size > DOORBELL_PAGE_BYTES - offset ||
+		    (span->end && !is_next_step && offset != span->end) ||
 		    !apply(p, (uint32_t)offset, &s))
 			break;
 		span_add(span, (uint32_t)offset, s.size);
+		nr_loads = 0;
 		*cpu = next;
-	} while (cpu->rip == rip);
+	}
 	return span->end;
 }
 

@@ -142,6 +142,10 @@ __asm__(".text\n"
 	X(BASE, "mov $0, %ecx\n rep movsb\n movb $1, (%rdi)")	\
 	X(BASE, "mov $0xc10, %ecx\n lea -0x1000(%rdi), %rdi\n rep stosb") \
 	X(BASE, "lea 0xbf0(%rdi), %rdi\n rep movsq")		\
+	X(BASE, "movq %rax, (%rdi)\n movq (%rsi), %rdx\n movq %rdx, 8(%rdi)\n"	\
+		"movl 8(%rsi), %r9d\n movl %r9d, 16(%rdi)")	\
+	X(BASE, "movq %rax, (%rdi)\n movq (%rsi), %rdx\n movq %rdx, (%rdi)")	\
+	X(BASE, "movq %rax, (%rdi)\n movw (%rsi), %dx\n ret")	\
 	X(BASE, "movups %xmm0, 3(%rdi)")			\
 	X(BASE, "movupd %xmm15, (%r8)")				\
 	X(BASE, "movaps %xmm7, (%rdi)")				\
@@ -457,7 +461,7 @@ static void a_rex_that_is_not_last_means_nothing(void **state)
 static void other_instructions_are_refused_and_change_nothing(void **state)
 {
 	static const struct { const char *code; size_t n; } refused[] = {
-		{ CODE("\x48\x8b\x07") },			/* mov (%rdi), %rax */
+		{ CODE("\x8a\x07") },				/* mov (%rdi), %al */
 		{ CODE("\x48\x89\xf8") },			/* mov %rdi, %rax */
 		{ CODE("\x48\x83\x0f\x01") },			/* or $1, (%rdi) */
 		{ CODE("\xf0\x48\x89\x07") },			/* lock mov */

@@ -202,6 +202,11 @@ static int trapped_buffers(void)
 				 "r"(wqe), "r"(p + 0xa00) : "memory");
 		EXPECT(rung.nr == 3 && rung.value == DOORBELL && p[0xa3f] == 7);
 	}
+	/* Two doorbells of one register, with no more between them than a copy has. */
+	rung.nr = 0;
+	__asm__ volatile("movq %%rax, (%0)\n movq (%1), %%rax\n movq %%rax, (%0)" : :
+			 "r"(p + 0xb00), "r"(wqe), "a"(first + 1) : "memory");
+	EXPECT(rung.nr == 2 && rung.value == DOORBELL);
 	rung.nr = 0;
 	store4(p + 0x20, (uint32_t)DOORBELL);
 	EXPECT(!rung.nr);
