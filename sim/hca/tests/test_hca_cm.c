@@ -565,6 +565,108 @@ static void test_query_route_tells_both_sides(void **state)
 	assert_int_equal(r.ib_route[0].mtu, IBV_MTU_1024);
 }
 
+static uint32_t query(struct host *h, uint32_t id, uint32_t option, void *out, uint32_t bytes)
+{
+	struct rdma_ucm_query cmd = { .id = id, .option = option };
+
+	assert_int_equal(COMMAND(h, QUERY, cmd, bytes), 0);
+	memcpy(out, result.reply, result.reply_bytes);
+	return result.reply_bytes;
+}
+
+/* What librdmacm would ask for if AF_IB were on, and other programs do ask for. */
+static void test_query_by_option(void **state)
+{
+	struct rdma_ucm_query_addr_resp addr;
+	struct sockaddr_in6 expected = address(0x0a000002, LISTEN_PORT);
+	uint8_t gid[16], path[8 + 72];
+	uint32_t client = create(a, CLIENT, RDMA_PS_TCP), one = 1;
+
+	(void)state;
+	assert_int_equal(query(a, client, RDMA_USER_CM_QUERY_PATH, path, sizeof(path)), 8);
+	client = client_on_a(RDMA_PS_TCP);
+	assert_int_equal(query(a, client, RDMA_USER_CM_QUERY_ADDR, &addr, sizeof(addr)),
+			 sizeof(addr));
+	assert_int_equal(addr.dst_size, sizeof(struct sockaddr_in));
+	assert_memory_equal(&addr.dst_addr, &expected, sizeof(struct sockaddr_in));
+	assert_int_equal(be64toh(addr.node_guid), 0x1001);
+	query(a, client, RDMA_USER_CM_QUERY_GID, &addr, sizeof(addr));
+	assert_int_equal(addr.dst_addr.ss_family, 27);
+	gid_of(b, gid);
+	assert_memory_equal((uint8_t *)&addr.dst_addr + 8, gid, 16);
+	assert_int_equal(query(a, client, RDMA_USER_CM_QUERY_PATH, path, sizeof(path)), 80);
+	assert_memory_equal(path, &one, sizeof(one));
+	assert_memory_equal(path + 16 + 8, gid, 16);	/* behind counts and flags: dgid */
+	assert_int_equal(path[16 + 54], 2 << 6 | IBV_MTU_1024);
+}
+
+static int set_path(struct host *h, uint32_t id, const struct ib_path_rec_data *path)
+{
+	struct rdma_ucm_set_option cmd = {
+		.id = id, .level = RDMA_OPTION_IB, .optname = RDMA_OPTION_IB_PATH,
+	};
+
+	memset(&result, 0, sizeof(result));
+	result.file = h->file;
+	result.command = RDMA_USER_CM_CMD_SET_OPTION;
+	result.in_bytes = sizeof(cmd);
+	result.option_bytes = sizeof(*path);
+	memcpy(result.in, &cmd, sizeof(cmd));
+	memcpy(result.option, path, sizeof(*path));
+	return cm_command(&result);
+}
+
+/* A path from elsewhere, as ibacm finds them, resolves the route. */
+static void test_path_by_option(void **state)
+{
+	struct ib_path_rec_data path;
+	uint8_t reply[8 + sizeof(path)];
+	uint32_t first = client_on_a(RDMA_PS_TCP), id = create(a, CLIENT, RDMA_PS_TCP);
+
+	(void)state;
+	query(a, first, RDMA_USER_CM_QUERY_PATH, reply, sizeof(reply));
+	memcpy(&path, reply + 8, sizeof(path));
+	((uint8_t *)path.path_rec)[54] = IBV_MTU_512;
+	resolve(a, id, 0x0a000002, LISTEN_PORT);
+	expect_event(a, CLIENT, CM_EVENT_ADDR_RESOLVED, 0);
+	path.flags ^= IB_PATH_PRIMARY;
+	assert_int_equal(set_path(a, id, &path), -EINVAL);
+	path.flags ^= IB_PATH_PRIMARY;
+	assert_int_equal(set_path(a, id, &path), 0);
+	expect_event(a, CLIENT, CM_EVENT_ROUTE_RESOLVED, 0);
+	assert_int_equal(set_path(a, id, &path), -EINVAL);
+	query(a, id, RDMA_USER_CM_QUERY_PATH, reply, sizeof(reply));
+	assert_int_equal(reply[16 + 54], 2 << 6 | IBV_MTU_512);
+}
+
+static int notify(struct host *h, uint32_t id, uint32_t event)
+{
+	struct rdma_ucm_notify cmd = { .id = id, .event = event };
+
+	return COMMAND(h, NOTIFY, cmd, 0);
+}
+
+/* Data came before the RTU did: the program tells, and is told that it is connected. */
+static void test_notify_stands_in_for_a_lost_rtu(void **state)
+{
+	struct rdma_ucm_event_resp e;
+	uint32_t client;
+
+	(void)state;
+	listener_on_b(RDMA_PS_TCP);
+	client = client_on_a(RDMA_PS_TCP);
+	assert_int_equal(notify(a, client, IBV_EVENT_COMM_EST), -EINVAL);
+	connect_to(a, client, "");
+	deliver_all();
+	e = expect_event(b, LISTENER, CM_EVENT_CONNECT_REQUEST, 0);
+	accept_as(b, e.id, SERVER, "");
+	deliver_all();
+	assert_int_equal(notify(b, e.id, IBV_EVENT_PATH_MIG), -EINVAL);
+	assert_int_equal(notify(b, e.id, IBV_EVENT_COMM_EST), 0);
+	expect_event(b, SERVER, CM_EVENT_ESTABLISHED, 0);
+	assert_int_equal(notify(b, e.id, IBV_EVENT_COMM_EST), -EISCONN);
+}
+
 static void test_disconnect_from_either_side(void **state)
 {
 	uint32_t client, server;
@@ -1046,6 +1148,10 @@ int main(void)
 		ROCE(test_qp_attributes_fit_together),
 		IB(test_qp_attributes_fit_together),
 		ROCE(test_query_route_tells_both_sides),
+		ROCE(test_query_by_option),
+		IB(test_query_by_option),
+		ROCE(test_path_by_option),
+		ROCE(test_notify_stands_in_for_a_lost_rtu),
 		ROCE(test_disconnect_from_either_side),
 		ROCE(test_both_disconnect_at_once),
 		ROCE(test_closed_channel_disconnects_its_peers),
