@@ -56,7 +56,7 @@ __attribute__((target("pclmul,sse4.1"))) static uint32_t by_clmul(uint32_t state
 	__m128i x[4];
 	uint8_t rest[16];
 
-	if (n < 128)
+	if (n < 64)
 		return by_table(state, p, n);
 	for (int i = 0; i < 4; i++)
 		x[i] = _mm_loadu_si128((const __m128i *)p + i);
