@@ -545,20 +545,26 @@ static void many_pins_need_more_than_one_table(void **state)
 	enum { NR = 20000 };
 	struct umem **m = calloc(NR, sizeof(*m));
 	uint8_t *p = pages_map(1), got;
+	int nr = 0, rc = 0;
 
 	(void)state;
 	assert_non_null(m);
-	for (int i = 0; i < NR; i++)
-		assert_int_equal(umem_pin(&m[i], (uintptr_t)p, 1, true), 0);
+	while (nr < NR && !rc) {
+		rc = umem_pin(&m[nr], (uintptr_t)p, 1, true);
+		nr += !rc;
+	}
 	p[0] = 77;
 	munmap(p, PAGE);
 	if (pins_hold) {
-		assert_int_equal(umem_read(m[NR - 1], 0, &got, 1), 0);
+		assert_int_equal(umem_read(m[nr - 1], 0, &got, 1), 0);
 		assert_int_equal(got, 77);
 	}
-	for (int i = 0; i < NR; i++)
-		umem_release(m[i]);
+	while (nr)
+		umem_release(m[--nr]);
 	free(m);
+	if (rc == -ENOMEM)
+		skip();		/* the limit of locked memory is too low */
+	assert_int_equal(rc, 0);
 }
 
 static int setup(void **state)
