@@ -187,6 +187,7 @@ $(B)/sim/hca/tests/fuzz_%: $(B)/sim/hca/tests/fuzz_%.o $(HCA)
 # These play with two cards and the wire of the tests.
 $(B)/sim/hca/tests/fuzz_hca_wqe $(B)/sim/hca/tests/fuzz_hca_packet: \
 	$(addprefix $(B)/sim/hca/tests/common/,fabric.o fabric_objects.o pair.o)
+$(B)/sim/hca/tests/fuzz_hca_command: $(B)/sim/hca/tests/common/program.o
 
 # What tests share; each program takes what it needs.
 COMMON	:= $(B)/tests/common.a

@@ -239,18 +239,16 @@ int program_alloc_pd(struct program *p)
 
 int program_alloc_uar(struct program *p, uint32_t *page)
 {
-	uint64_t offset;
-	uint32_t length;
 	int rc;
 
 	program_begin(p, MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_ALLOC);
 	program_attr(p, MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, 0, 0);
 	program_attr(p, MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE, 8, 0);
-	program_attr(p, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET, 8, (uintptr_t)&offset);
-	program_attr(p, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, 4, (uintptr_t)&length);
+	program_attr(p, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET, 8, (uintptr_t)&p->uar_offset);
+	program_attr(p, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, 4, (uintptr_t)&p->uar_length);
 	program_attr(p, MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, 4, (uintptr_t)page);
 	rc = program_ioctl(p);
-	if (!rc && offset != (uint64_t)(UVERBS_FIRST_UAR_PAGE + *page) * UVERBS_PAGE)
+	if (!rc && p->uar_offset != (uint64_t)(UVERBS_FIRST_UAR_PAGE + *page) * UVERBS_PAGE)
 		abort();
 	return rc ? rc : (int)p->call.attrs[0].data;
 }

@@ -20,6 +20,15 @@
 
 enum { PROGRAM_MAX_FDS = 16, PROGRAM_FIRST_FD = 100, PROGRAM_MAX_ATTRS = 16 };
 
+/* struct ib_uverbs_ioctl_hdr without the attributes behind it. */
+struct program_header {
+	uint16_t length, object_id, method_id, num_attrs;
+	uint64_t reserved1;
+	uint32_t driver_id, reserved2;
+};
+_Static_assert(sizeof(struct program_header) == sizeof(struct ib_uverbs_ioctl_hdr),
+	       "what the device reads");
+
 struct program {
 	struct uverbs_env env;
 	struct hca_env hca_env;
@@ -32,9 +41,11 @@ struct program {
 	uint64_t max_mr_bytes;
 	int refusal;			/* of the next registrations: 0 or -errno */
 	unsigned nr_freed_uars;
+	uint64_t uar_offset;		/* of the last page; here, so that tests can repeat the */
+	uint32_t uar_length;		/* command */
 	/* what the next ioctl says */
 	struct {
-		struct ib_uverbs_ioctl_hdr hdr;
+		struct program_header hdr;
 		struct ib_uverbs_attr attrs[PROGRAM_MAX_ATTRS];
 	} call;
 	uint8_t *memory;		/* pages for queues, page-aligned, PROGRAM_BYTES */

@@ -1,0 +1,820 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the device answers to a program's commands, right ones and wrong ones: as ib_uverbs
+ * and mlx5_ib of the kernel do.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <infiniband/verbs.h>
+#include <rdma/mlx5_user_ioctl_cmds.h>
+
+#include "sim/hca/tests/common/program.h"
+#include "sim/hca/uverbs/command.h"
+
+/* Nothing is ever mapped so low. */
+#define NOWHERE 8
+
+static int make_program(void **state)
+{
+	*state = program_create();
+	return 0;
+}
+
+static int make_open_program(void **state)
+{
+	struct program *p = program_create();
+
+	*state = p;
+	return program_get_context(p) < 0;
+}
+
+static int end_program(void **state)
+{
+	program_destroy(*state);
+	return 0;
+}
+
+static int write_command(struct program *p, uint32_t number, const void *in, size_t in_bytes,
+			 void *out, size_t out_bytes)
+{
+	return program_write(p, &(struct program_write){ .number = number, .in = in,
+			     .in_bytes = in_bytes, .out = out, .out_bytes = out_bytes });
+}
+
+#define WRITE(p, number, in, out)					\
+	write_command(p, number, &(in), sizeof(in), &(out), sizeof(out))
+#define WRITE_IN(p, number, in) write_command(p, number, &(in), sizeof(in), NULL, 0)
+
+/* ---- how a command may look ---------------------------------------------------------- */
+
+static void a_request_without_its_buffers_is_enospc(void **state)
+{
+	struct program *p = *state;
+
+	/* libibverbs' probe for INVOKE_WRITE */
+	assert_int_equal(program_write(p, &(struct program_write){
+			 .number = IB_USER_VERBS_CMD_QUERY_DEVICE }), -ENOSPC);
+}
+
+static void a_request_one_byte_short_is_enospc(void **state)
+{
+	struct ib_uverbs_query_port in = { .port_num = 1 };
+	struct ib_uverbs_query_port_resp out;
+
+	assert_int_equal(write_command(*state, IB_USER_VERBS_CMD_QUERY_PORT, &in,
+				       sizeof(in) - 1, &out, sizeof(out)), -ENOSPC);
+	assert_int_equal(write_command(*state, IB_USER_VERBS_CMD_QUERY_PORT, &in,
+				       sizeof(in), &out, sizeof(out) - 1), -ENOSPC);
+	assert_int_equal(write_command(*state, IB_USER_VERBS_CMD_QUERY_PORT, &in,
+				       sizeof(in), &out, sizeof(out)), 0);
+}
+
+static void an_unknown_method_is_eprotonosupport(void **state)
+{
+	struct program *p = *state;
+
+	program_begin(p, UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE);
+	assert_int_equal(program_ioctl(p), -EPROTONOSUPPORT);
+	program_begin(p, 0xffff, 0xffff);
+	assert_int_equal(program_ioctl(p), -EPROTONOSUPPORT);
+}
+
+static void another_ioctl_is_enotty(void **state)
+{
+	struct program *p = *state;
+
+	assert_int_equal(uverbs_ioctl(p->file, 0x5401, 0), -ENOTTY);
+}
+
+static void a_header_that_contradicts_itself_is_refused(void **state)
+{
+	struct program *p = *state;
+
+	program_begin(p, UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE);
+	p->call.hdr.length++;
+	assert_int_equal(program_ioctl(p), -EINVAL);
+	program_begin(p, UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE);
+	p->call.hdr.num_attrs = 0xffff;
+	p->call.hdr.length = 0xffff;
+	assert_int_equal(program_ioctl(p), -EINVAL);
+	program_begin(p, UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE);
+	p->call.hdr.driver_id++;
+	assert_int_equal(program_ioctl(p), -EINVAL);
+	program_begin(p, UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE);
+	p->call.hdr.reserved1 = 1;
+	assert_int_equal(program_ioctl(p), -EPROTONOSUPPORT);
+}
+
+static void an_unknown_attribute_is_refused_only_if_it_is_mandatory(void **state)
+{
+	struct program *p = *state;
+	struct ib_uverbs_attr *a;
+	uint32_t page;
+
+	program_alloc_uar(p, &page);
+	a = program_attr(p, 0x7777, 0, 0);
+	p->call.attrs[0].data = 0;
+	assert_int_equal(program_ioctl(p), -EPROTONOSUPPORT);
+	a->flags = 0;
+	assert_int_equal(program_ioctl(p), 0);
+}
+
+static void an_attribute_twice_or_of_wrong_length_or_missing_is_einval(void **state)
+{
+	struct program *p = *state;
+	uint32_t page;
+
+	program_alloc_uar(p, &page);
+	p->call.attrs[4].attr_id = p->call.attrs[3].attr_id;
+	assert_int_equal(program_ioctl(p), -EINVAL);
+
+	program_alloc_uar(p, &page);
+	p->call.attrs[1].len = 4;
+	assert_int_equal(program_ioctl(p), -EINVAL);
+
+	program_alloc_uar(p, &page);
+	p->call.hdr.num_attrs--;
+	p->call.hdr.length -= sizeof(struct ib_uverbs_attr);
+	assert_int_equal(program_ioctl(p), -EINVAL);
+}
+
+static void memory_that_is_not_there_is_efault(void **state)
+{
+	struct program *p = *state;
+	struct ib_uverbs_query_port in = { .port_num = 1 };
+	struct ib_uverbs_query_port_resp out;
+
+	assert_int_equal(uverbs_ioctl(p->file, RDMA_VERBS_IOCTL, NOWHERE), -EFAULT);
+	assert_int_equal(WRITE(p, IB_USER_VERBS_CMD_QUERY_PORT, in, out), 0);
+	p->call.attrs[1].data = NOWHERE;
+	assert_int_equal(program_ioctl(p), -EFAULT);
+	assert_int_equal(WRITE(p, IB_USER_VERBS_CMD_QUERY_PORT, in, out), 0);
+	p->call.attrs[2].data = NOWHERE;
+	assert_int_equal(program_ioctl(p), -EFAULT);
+}
+
+static void an_answer_fills_all_the_room_with_zeros_behind_it(void **state)
+{
+	struct program *p = *state;
+	struct ib_uverbs_alloc_pd in = { 0 };
+	uint8_t out[700];
+
+	memset(out, 0xa5, sizeof(out));
+	assert_int_equal(write_command(p, IB_USER_VERBS_CMD_ALLOC_PD, &in, sizeof(in), out,
+				       sizeof(out) - 1), 0);
+	for (size_t i = sizeof(struct ib_uverbs_alloc_pd_resp); i < sizeof(out) - 1; i++)
+		assert_int_equal(out[i], 0);
+	assert_int_equal(out[sizeof(out) - 1], 0xa5);
+	assert_true(p->call.attrs[2].flags & UVERBS_ATTR_F_VALID_OUTPUT);
+}
+
+static void what_the_device_has_not_is_eopnotsupp(void **state)
+{
+	static const uint32_t numbers[] = {
+		IB_USER_VERBS_CMD_ALLOC_MW, IB_USER_VERBS_CMD_OPEN_XRCD,
+		IB_USER_VERBS_CMD_CREATE_XSRQ, IB_USER_VERBS_CMD_ATTACH_MCAST,
+		IB_USER_VERBS_CMD_POST_SEND, IB_USER_VERBS_CMD_OPEN_QP,
+		IB_USER_VERBS_CMD_FLAG_EXTENDED | IB_USER_VERBS_EX_CMD_CREATE_FLOW,
+		IB_USER_VERBS_CMD_FLAG_EXTENDED | IB_USER_VERBS_EX_CMD_CREATE_WQ,
+		IB_USER_VERBS_CMD_FLAG_EXTENDED | 0xff,
+	};
+	uint8_t bytes[128] = { 0 };
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+		assert_int_equal(WRITE(*state, numbers[i], bytes, bytes), -EOPNOTSUPP);
+	assert_int_equal(WRITE(*state, IB_USER_VERBS_CMD_OPEN_QP + 1, bytes, bytes), -EINVAL);
+	assert_int_equal(WRITE(*state, 0x100, bytes, bytes), -EINVAL);
+}
+
+static void an_extended_request_may_be_longer_only_with_zeros(void **state)
+{
+	struct { struct ib_uverbs_ex_query_device in; uint8_t more[600]; } in = { 0 };
+	struct ib_uverbs_ex_query_device_resp out;
+	uint32_t number = IB_USER_VERBS_CMD_FLAG_EXTENDED | IB_USER_VERBS_EX_CMD_QUERY_DEVICE;
+
+	assert_int_equal(WRITE(*state, number, in, out), 0);
+	in.more[0] = 1;
+	assert_int_equal(WRITE(*state, number, in, out), -EOPNOTSUPP);
+	in.more[0] = 0;
+	in.more[599] = 1;
+	assert_int_equal(WRITE(*state, number, in, out), -EOPNOTSUPP);
+}
+
+/* ---- the device ------------------------------------------------------------------------ */
+
+static void commands_before_the_context_are_einval(void **state)
+{
+	struct program *p = *state;
+
+	assert_int_equal(program_alloc_pd(p), -EINVAL);
+	assert_true(program_get_context(p) >= PROGRAM_FIRST_FD);
+	assert_true(program_alloc_pd(p) >= 0);
+	assert_int_equal(program_get_context(p), -EINVAL);
+}
+
+static void devx_is_refused_so_that_libmlx5_asks_again_without(void **state)
+{
+	struct program *p = *state;
+	struct ib_uverbs_get_context in = { 0 };
+	struct ib_uverbs_get_context_resp out;
+	struct mlx5_ib_alloc_ucontext_req_v2 hw_in = {
+		.total_num_bfregs = 16, .num_low_latency_bfregs = 4,
+		.flags = MLX5_IB_ALLOC_UCTX_DEVX, .max_cqe_version = 1,
+		.lib_caps = MLX5_LIB_CAP_DYN_UAR,
+	};
+	struct mlx5_ib_alloc_ucontext_resp hw_out;
+	struct program_write w = { IB_USER_VERBS_CMD_GET_CONTEXT, &in, sizeof(in), &out,
+				   sizeof(out), &hw_in, sizeof(hw_in), &hw_out,
+				   sizeof(hw_out) };
+
+	assert_int_equal(program_write(p, &w), -EINVAL);
+	hw_in.flags = 0;
+	hw_in.reserved1 = 1;
+	assert_int_equal(program_write(p, &w), -EOPNOTSUPP);
+	hw_in.reserved1 = 0;
+	assert_int_equal(program_write(p, &w), 0);
+	assert_int_equal(hw_out.tot_bfregs, 0);
+	assert_int_equal(hw_out.cqe_version, 1);
+	assert_int_equal(hw_out.bf_reg_size, 512);
+	assert_int_equal(hw_out.response_length, sizeof(hw_out));
+}
+
+static void a_context_whose_answer_cannot_be_written_can_be_had_again(void **state)
+{
+	struct program *p = *state;
+	struct ib_uverbs_get_context in = { 0 };
+	struct mlx5_ib_alloc_ucontext_req_v2 hw_in = {
+		.total_num_bfregs = 16, .lib_caps = MLX5_LIB_CAP_DYN_UAR };
+
+	assert_int_equal(program_write(p, &(struct program_write){
+			 .number = IB_USER_VERBS_CMD_GET_CONTEXT, .in = &in,
+			 .in_bytes = sizeof(in), .out = (void *)NOWHERE,
+			 .out_bytes = sizeof(struct ib_uverbs_get_context_resp),
+			 .hw_in = &hw_in, .hw_in_bytes = sizeof(hw_in) }), -EFAULT);
+	assert_null(p->fds[0]);
+	assert_true(program_get_context(p) >= 0);
+}
+
+static void the_device_reports_its_data_sheet_and_its_faults(void **state)
+{
+	struct program *p = *state;
+	struct ib_uverbs_query_device in = { 0 };
+	struct ib_uverbs_query_device_resp out;
+
+	p->max_mr_bytes = 1 << 20;
+	assert_int_equal(WRITE(p, IB_USER_VERBS_CMD_QUERY_DEVICE, in, out), 0);
+	assert_int_equal(out.vendor_part_id, 4129);
+	assert_int_equal(out.max_mr_size, 1 << 20);
+	assert_int_equal(out.max_mw, 0);
+	assert_int_equal(out.phys_port_cnt, 1);
+}
+
+static void a_port_tells_its_link(void **state)
+{
+	struct program *p = *state;
+	struct ib_uverbs_query_port in = { .port_num = 1 };
+	struct ib_uverbs_query_port_resp out;
+
+	assert_int_equal(WRITE(p, IB_USER_VERBS_CMD_QUERY_PORT, in, out), 0);
+	assert_int_equal(out.link_layer, IBV_LINK_LAYER_ETHERNET);
+	assert_int_equal(out.state, IBV_PORT_ACTIVE);
+	assert_int_equal(out.active_mtu, IBV_MTU_4096);
+	p->is_ethernet = p->is_up = false;
+	assert_int_equal(WRITE(p, IB_USER_VERBS_CMD_QUERY_PORT, in, out), 0);
+	assert_int_equal(out.link_layer, IBV_LINK_LAYER_INFINIBAND);
+	assert_int_equal(out.state, IBV_PORT_DOWN);
+	assert_int_equal(out.lid, 7);
+	in.port_num = 2;
+	assert_int_equal(WRITE(p, IB_USER_VERBS_CMD_QUERY_PORT, in, out), -EINVAL);
+	in.port_num = 0;
+	assert_int_equal(WRITE(p, IB_USER_VERBS_CMD_QUERY_PORT, in, out), -EINVAL);
+}
+
+static void a_removed_device_is_eio_and_says_so_once(void **state)
+{
+	struct program *p = *state;
+	struct ib_uverbs_async_event_desc e;
+
+	p->device.is_removed = true;
+	uverbs_port_event(&p->device, IBV_EVENT_DEVICE_FATAL, 0);
+	assert_int_equal(program_alloc_pd(p), -EIO);
+	assert_int_equal(event_queue_pop(p->fds[0], &e, sizeof(e)), sizeof(e));
+	assert_int_equal(e.event_type, IBV_EVENT_DEVICE_FATAL);
+	assert_int_equal(event_queue_pop(p->fds[0], &e, sizeof(e)), -EIO);
+}
+
+/* ---- memory ------------------------------------------------------------------------------ */
+
+static void a_domain_in_use_is_ebusy_and_one_that_is_gone_enoent(void **state)
+{
+	struct program *p = *state;
+	struct ib_uverbs_dealloc_pd dealloc = { .pd_handle = (uint32_t)program_alloc_pd(p) };
+	struct ib_uverbs_reg_mr reg = { .start = (uintptr_t)p->memory, .length = 100,
+					.hca_va = (uintptr_t)p->memory };
+	struct ib_uverbs_dereg_mr dereg;
+	int mr = program_reg_mr(p, dealloc.pd_handle, &reg);
+
+	assert_true(mr >= 0);
+	assert_int_equal(WRITE_IN(p, IB_USER_VERBS_CMD_DEALLOC_PD, dealloc), -EBUSY);
+	dereg.mr_handle = dealloc.pd_handle;	/* of the wrong type */
+	assert_int_equal(WRITE_IN(p, IB_USER_VERBS_CMD_DEREG_MR, dereg), -ENOENT);
+	dereg.mr_handle = (uint32_t)mr;
+	assert_int_equal(WRITE_IN(p, IB_USER_VERBS_CMD_DEREG_MR, dereg), 0);
+	assert_int_equal(WRITE_IN(p, IB_USER_VERBS_CMD_DEREG_MR, dereg), -ENOENT);
+	assert_int_equal(WRITE_IN(p, IB_USER_VERBS_CMD_DEALLOC_PD, dealloc), 0);
+	assert_int_equal(WRITE_IN(p, IB_USER_VERBS_CMD_DEALLOC_PD, dealloc), -ENOENT);
+	dealloc.pd_handle = UINT32_MAX;
+	assert_int_equal(WRITE_IN(p, IB_USER_VERBS_CMD_DEALLOC_PD, dealloc), -ENOENT);
+}
+
+static void an_mr_without_an_answer_leaves_nothing(void **state)
+{
+	struct program *p = *state;
+	struct ib_uverbs_dealloc_pd dealloc = { .pd_handle = (uint32_t)program_alloc_pd(p) };
+	struct ib_uverbs_reg_mr reg = { .start = (uintptr_t)p->memory, .length = 100,
+					.hca_va = (uintptr_t)p->memory };
+
+	assert_int_equal(program_write(p, &(struct program_write){
+			 .number = IB_USER_VERBS_CMD_REG_MR, .in = &reg,
+			 .in_bytes = sizeof(reg), .out = (void *)NOWHERE,
+			 .out_bytes = sizeof(struct ib_uverbs_reg_mr_resp) }), -EFAULT);
+	assert_int_equal(WRITE_IN(p, IB_USER_VERBS_CMD_DEALLOC_PD, dealloc), 0);
+}
+
+static void registrations_that_the_kernel_refuses_are_refused(void **state)
+{
+	struct program *p = *state;
+	uint32_t pd = (uint32_t)program_alloc_pd(p);
+	uint64_t va = (uintptr_t)p->memory;
+	static const struct { uint64_t start, length, iova; uint32_t access; int rc; } cases[] = {
+		{ 0, 64, 0, IBV_ACCESS_REMOTE_WRITE, -EINVAL },
+		{ 0, 64, 0, IBV_ACCESS_REMOTE_ATOMIC, -EINVAL },
+		{ 0, 64, 0, IBV_ACCESS_ON_DEMAND, -EOPNOTSUPP },
+		{ 0, 64, 0, 1 << 10, -EINVAL },
+		{ 0, 0, 0, 0, -EINVAL },
+		{ 8, 64, 0, 0, -EINVAL },	/* iova in another place of its page */
+		{ 0, UINT64_MAX, 0, 0, -EINVAL },
+		{ 0, 64, 4096, 0, 0 },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct ib_uverbs_reg_mr reg = { .start = va + cases[i].start,
+			.length = cases[i].length, .hca_va = va + cases[i].iova,
+			.access_flags = cases[i].access };
+		int rc = program_reg_mr(p, pd, &reg);
+
+		assert_int_equal(rc < 0 ? rc : 0, cases[i].rc);
+	}
+}
+
+static void a_fault_refuses_registrations(void **state)
+{
+	struct program *p = *state;
+	uint32_t pd = (uint32_t)program_alloc_pd(p);
+	struct ib_uverbs_reg_mr reg = { .start = (uintptr_t)p->memory, .length = 8192,
+					.hca_va = (uintptr_t)p->memory };
+
+	p->refusal = -ENOMEM;
+	assert_int_equal(program_reg_mr(p, pd, &reg), -ENOMEM);
+	p->refusal = 0;
+	p->max_mr_bytes = 8191;
+	assert_int_equal(program_reg_mr(p, pd, &reg), -EINVAL);
+	p->max_mr_bytes = 8192;
+	assert_true(program_reg_mr(p, pd, &reg) >= 0);
+}
+
+static void a_region_can_change_domain_and_place(void **state)
+{
+	struct program *p = *state;
+	uint32_t from = (uint32_t)program_alloc_pd(p), to = (uint32_t)program_alloc_pd(p);
+	struct ib_uverbs_reg_mr reg = { .start = (uintptr_t)p->memory, .length = 100,
+					.hca_va = (uintptr_t)p->memory };
+	struct ib_uverbs_rereg_mr in = { .mr_handle = (uint32_t)program_reg_mr(p, from, &reg),
+					 .pd_handle = to };
+	struct ib_uverbs_rereg_mr_resp out;
+	struct ib_uverbs_dealloc_pd dealloc = { .pd_handle = from };
+
+	assert_int_equal(WRITE(p, IB_USER_VERBS_CMD_REREG_MR, in, out), -EINVAL);
+	in.flags = 1 << 5;
+	assert_int_equal(WRITE(p, IB_USER_VERBS_CMD_REREG_MR, in, out), -EOPNOTSUPP);
+	in.flags = IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_TRANSLATION;
+	in.start = in.hca_va = (uintptr_t)p->memory + 4096;
+	in.length = 50;
+	assert_int_equal(WRITE(p, IB_USER_VERBS_CMD_REREG_MR, in, out), 0);
+	assert_int_not_equal(out.lkey, 0);
+	assert_int_equal(WRITE_IN(p, IB_USER_VERBS_CMD_DEALLOC_PD, dealloc), 0);
+	dealloc.pd_handle = to;
+	assert_int_equal(WRITE_IN(p, IB_USER_VERBS_CMD_DEALLOC_PD, dealloc), -EBUSY);
+}
+
+static void an_address_handle_needs_a_gid_that_is_there(void **state)
+{
+	struct program *p = *state;
+	struct ib_uverbs_create_ah in = { .pd_handle = (uint32_t)program_alloc_pd(p),
+		.attr = { .is_global = 1, .port_num = 1, .grh = { .sgid_index = 1 } } };
+	struct ib_uverbs_create_ah_resp out;
+	struct ib_uverbs_destroy_ah destroy;
+
+	assert_int_equal(WRITE(p, IB_USER_VERBS_CMD_CREATE_AH, in, out), 0);
+	destroy.ah_handle = out.ah_handle;
+	assert_int_equal(WRITE_IN(p, IB_USER_VERBS_CMD_DESTROY_AH, destroy), 0);
+	in.attr.grh.sgid_index = 2;
+	assert_int_equal(WRITE(p, IB_USER_VERBS_CMD_CREATE_AH, in, out), -EINVAL);
+	in.attr.is_global = 0;
+	assert_int_equal(WRITE(p, IB_USER_VERBS_CMD_CREATE_AH, in, out), -EINVAL);
+}
+
+/* ---- UAR pages ------------------------------------------------------------------------------ */
+
+static void only_pages_that_were_given_out_can_be_mapped(void **state)
+{
+	struct program *p = *state;
+	uint64_t at = (uint64_t)UVERBS_FIRST_UAR_PAGE * UVERBS_PAGE;
+	uint32_t page, handle;
+
+	assert_int_equal(uverbs_check_mmap(p->file, at, 4096, true), -EINVAL);
+	handle = (uint32_t)program_alloc_uar(p, &page);
+	assert_int_equal(page, 0);
+	assert_int_equal(uverbs_check_mmap(p->file, at, 4096, true), 0);
+	assert_int_equal(uverbs_check_mmap(p->file, at, 8192, true), -EINVAL);
+	assert_int_equal(uverbs_check_mmap(p->file, at + 8, 4096, true), -EINVAL);
+	assert_int_equal(uverbs_check_mmap(p->file, at + 4096, 4096, true), -EINVAL);
+	at = (uint64_t)UVERBS_CLOCK_PAGE * UVERBS_PAGE;
+	assert_int_equal(uverbs_check_mmap(p->file, at, 4096, false), 0);
+	assert_int_equal(uverbs_check_mmap(p->file, at, 4096, true), -EPERM);
+	assert_int_equal(uverbs_check_mmap(p->file, 0, 4096, true), -EINVAL);
+
+	program_begin(p, MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_DESTROY);
+	program_attr(p, MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE, 0, handle);
+	assert_int_equal(program_ioctl(p), 0);
+	assert_int_equal(program_ioctl(p), -ENOENT);
+	assert_int_equal(p->nr_freed_uars, 1);
+}
+
+static void pages_end_and_come_back(void **state)
+{
+	struct program *p = *state;
+	uint32_t page;
+
+	for (int i = 0; i < UVERBS_MAX_UARS; i++)
+		assert_true(program_alloc_uar(p, &page) >= 0);
+	assert_int_equal(program_alloc_uar(p, &page), -ENOMEM);
+	uverbs_close(p->file);
+	assert_int_equal(uverbs_open(&p->file, &p->device), 0);
+	assert_true(program_get_context(p) >= 0);
+	assert_true(program_alloc_uar(p, &page) >= 0);
+}
+
+/* ---- completion queues and events ------------------------------------------------------------ */
+
+static void a_cq_has_room_for_a_power_of_two(void **state)
+{
+	struct program *p = *state;
+	struct ib_uverbs_create_cq in = { .cqe = 100, .comp_channel = -1 };
+	struct ib_uverbs_create_cq_resp out;
+	struct mlx5_ib_create_cq hw_in = { .buf_addr = (uintptr_t)p->memory,
+		.db_addr = (uintptr_t)p->memory + 65536, .cqe_size = 64 };
+	struct mlx5_ib_create_cq_resp hw_out;
+	struct program_write w = { IB_USER_VERBS_CMD_CREATE_CQ, &in, sizeof(in), &out,
+				   sizeof(out), &hw_in, sizeof(hw_in), &hw_out,
+				   sizeof(hw_out) };
+
+	assert_int_equal(program_write(p, &w), 0);
+	assert_int_equal(out.cqe, 127);
+	hw_in.cqe_size = 32;
+	assert_int_equal(program_write(p, &w), -EINVAL);
+	hw_in.cqe_size = 128;
+	in.cqe = 0;
+	assert_int_equal(program_write(p, &w), -EINVAL);
+	in.cqe = UINT32_MAX;
+	assert_int_equal(program_write(p, &w), -EINVAL);
+	in.cqe = 10;
+	in.comp_vector = 1000;
+	assert_int_equal(program_write(p, &w), -EINVAL);
+	in.comp_vector = 0;
+	hw_in.cqe_comp_en = 1;
+	assert_int_equal(program_write(p, &w), -EOPNOTSUPP);
+	hw_in.cqe_comp_en = 0;
+	hw_in.buf_addr = NOWHERE;
+	assert_int_equal(program_write(p, &w), -EFAULT);
+}
+
+static void a_channel_has_to_be_one(void **state)
+{
+	struct program *p = *state;
+
+	assert_int_equal(program_create_cq(p, 1, PROGRAM_FIRST_FD + 9, 0), -EBADF);
+	assert_int_equal(program_create_cq(p, 1, PROGRAM_FIRST_FD, 0), -EINVAL);
+	assert_true(program_create_cq(p, 1, program_create_channel(p), 0) >= 0);
+}
+
+/* What the engine has as the CQ's cookie. */
+static struct object *cq_cookie(struct program *p, uint32_t handle)
+{
+	struct object *o = object_find(&p->file->objects, OBJECT_CQ, handle);
+
+	assert_non_null(o);
+	return o;
+}
+
+static void events_reported_are_those_that_were_read(void **state)
+{
+	struct program *p = *state;
+	int channel = program_create_channel(p);
+	struct event_queue *q = program_queue(p, channel);
+	struct ib_uverbs_destroy_cq in = {
+		.cq_handle = (uint32_t)program_create_cq(p, 1, channel, 0x1234) };
+	struct ib_uverbs_destroy_cq_resp out;
+	struct ib_uverbs_comp_event_desc e;
+
+	for (int i = 0; i < 3; i++)
+		uverbs_cq_event(cq_cookie(p, in.cq_handle));
+	assert_int_equal(event_queue_pop(q, &e, sizeof(e) - 1), -EINVAL);
+	assert_int_equal(event_queue_pop(q, &e, sizeof(e)), sizeof(e));
+	assert_int_equal(e.cq_handle, 0x1234);
+	assert_int_equal(event_queue_pop(q, &e, 100), sizeof(e));
+	assert_int_equal(WRITE(p, IB_USER_VERBS_CMD_DESTROY_CQ, in, out), 0);
+	assert_int_equal(out.comp_events_reported, 2);
+	assert_int_equal(event_queue_pop(q, &e, sizeof(e)), -EAGAIN);
+}
+
+static void a_cq_takes_only_its_own_events_with_it(void **state)
+{
+	struct program *p = *state;
+	int channel = program_create_channel(p);
+	struct event_queue *q = program_queue(p, channel);
+	uint32_t a = (uint32_t)program_create_cq(p, 1, channel, 1);
+	uint32_t b = (uint32_t)program_create_cq(p, 1, channel, 2);
+	struct ib_uverbs_destroy_cq in = { .cq_handle = a };
+	struct ib_uverbs_destroy_cq_resp out;
+	struct ib_uverbs_comp_event_desc e;
+
+	uverbs_cq_event(cq_cookie(p, b));
+	uverbs_cq_event(cq_cookie(p, a));
+	assert_int_equal(WRITE(p, IB_USER_VERBS_CMD_DESTROY_CQ, in, out), 0);
+	uverbs_cq_event(cq_cookie(p, b));
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(event_queue_pop(q, &e, sizeof(e)), sizeof(e));
+		assert_int_equal(e.cq_handle, 2);
+	}
+	assert_int_equal(event_queue_pop(q, &e, sizeof(e)), -EAGAIN);
+}
+
+/* ---- queue pairs and shared receive queues ------------------------------------------------- */
+
+struct qp_world {
+	uint32_t pd, cq, uar, handle;
+	struct ib_uverbs_create_qp in;
+	struct mlx5_ib_create_qp hw_in;
+};
+
+static int create_qp(struct program *p, struct qp_world *w)
+{
+	struct ib_uverbs_create_qp_resp out;
+	struct mlx5_ib_create_qp_resp hw_out;
+	int rc = program_write(p, &(struct program_write){
+		IB_USER_VERBS_CMD_CREATE_QP, &w->in, sizeof(w->in), &out, sizeof(out),
+		&w->hw_in, sizeof(w->hw_in), &hw_out, sizeof(hw_out) });
+
+	w->handle = out.qp_handle;
+	return rc;
+}
+
+static void make_qp_world(struct program *p, struct qp_world *w)
+{
+	w->pd = (uint32_t)program_alloc_pd(p);
+	w->cq = (uint32_t)program_create_cq(p, 15, -1, 0);
+	assert_true(program_alloc_uar(p, &w->uar) >= 0);
+	w->in = (struct ib_uverbs_create_qp){
+		.user_handle = 0x77, .pd_handle = w->pd, .send_cq_handle = w->cq,
+		.recv_cq_handle = w->cq, .max_send_wr = 4, .max_recv_wr = 4,
+		.max_send_sge = 1, .max_recv_sge = 1, .qp_type = IBV_QPT_RC,
+	};
+	w->hw_in = (struct mlx5_ib_create_qp){
+		.buf_addr = (uintptr_t)p->memory + 4 * 4096,
+		.db_addr = (uintptr_t)p->memory + PROGRAM_BYTES - 256,
+		.sq_wqe_count = 4, .rq_wqe_count = 4, .rq_wqe_shift = 4,
+		.flags = MLX5_QP_FLAG_UAR_PAGE_INDEX | MLX5_QP_FLAG_SCATTER_CQE,
+		.bfreg_index = w->uar,
+	};
+}
+
+static void queue_pairs_of_other_kinds_are_eopnotsupp(void **state)
+{
+	struct program *p = *state;
+	struct qp_world w;
+
+	make_qp_world(p, &w);
+	assert_int_equal(create_qp(p, &w), 0);
+	w.in.qp_type = IBV_QPT_UC;
+	assert_int_equal(create_qp(p, &w), -EOPNOTSUPP);
+	w.in.qp_type = IBV_QPT_RAW_PACKET;
+	assert_int_equal(create_qp(p, &w), -EOPNOTSUPP);
+	w.in.qp_type = 77;
+	assert_int_equal(create_qp(p, &w), -EINVAL);
+	w.in.qp_type = IBV_QPT_UD;
+	assert_int_equal(create_qp(p, &w), 0);
+	w.hw_in.flags |= MLX5_QP_FLAG_TYPE_DCI;
+	assert_int_equal(create_qp(p, &w), -EOPNOTSUPP);
+}
+
+static void a_qp_of_wrong_parts_is_refused(void **state)
+{
+	struct program *p = *state;
+	struct qp_world good, w;
+
+	make_qp_world(p, &good);
+	w = good;
+	w.in.pd_handle = 99;
+	assert_int_equal(create_qp(p, &w), -ENOENT);
+	w = good;
+	w.in.send_cq_handle = w.pd;
+	assert_int_equal(create_qp(p, &w), -ENOENT);
+	w = good;
+	w.in.is_srq = 1;
+	assert_int_equal(create_qp(p, &w), -ENOENT);
+	w = good;
+	w.hw_in.bfreg_index++;
+	assert_int_equal(create_qp(p, &w), -EINVAL);
+	w = good;
+	w.hw_in.sq_wqe_count = 3;
+	assert_int_equal(create_qp(p, &w), -EINVAL);
+	w = good;
+	w.hw_in.rq_wqe_shift = 64;
+	assert_int_equal(create_qp(p, &w), -EINVAL);
+	w = good;
+	w.hw_in.rq_wqe_count = UINT32_MAX;
+	assert_int_equal(create_qp(p, &w), -EINVAL);
+	w = good;
+	w.in.max_send_sge = 31;
+	assert_int_equal(create_qp(p, &w), -EINVAL);
+	w = good;
+	w.hw_in.buf_addr = NOWHERE;
+	assert_int_equal(create_qp(p, &w), -EFAULT);
+}
+
+static void a_qp_is_asked_what_it_was_told(void **state)
+{
+	struct program *p = *state;
+	struct ib_uverbs_modify_qp in = { .qp_state = IBV_QPS_INIT, .port_num = 1,
+		.qp_access_flags = IBV_ACCESS_REMOTE_READ,
+		.attr_mask = IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX |
+			     IBV_QP_ACCESS_FLAGS };
+	struct ib_uverbs_query_qp query;
+	struct ib_uverbs_query_qp_resp out;
+	struct qp_world w;
+
+	make_qp_world(p, &w);
+	assert_int_equal(create_qp(p, &w), 0);
+	in.qp_handle = query.qp_handle = w.handle;
+	assert_int_equal(WRITE_IN(p, IB_USER_VERBS_CMD_MODIFY_QP, in), 0);
+	in = (struct ib_uverbs_modify_qp){ .qp_handle = w.handle, .qp_state = IBV_QPS_RTR,
+		.path_mtu = IBV_MTU_1024, .dest_qp_num = 0x123456, .rq_psn = 0xabcdef,
+		.max_dest_rd_atomic = 4, .min_rnr_timer = 12,
+		.dest = { .is_global = 1, .port_num = 1, .sgid_index = 1, .hop_limit = 64,
+			  .dgid = { [15] = 9 } },
+		.attr_mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+			     IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+			     IBV_QP_MIN_RNR_TIMER };
+	assert_int_equal(WRITE_IN(p, IB_USER_VERBS_CMD_MODIFY_QP, in), 0);
+	assert_int_equal(WRITE(p, IB_USER_VERBS_CMD_QUERY_QP, query, out), 0);
+	assert_int_equal(out.qp_state, IBV_QPS_RTR);
+	assert_int_equal(out.path_mtu, IBV_MTU_1024);
+	assert_int_equal(out.dest_qp_num, 0x123456);
+	assert_int_equal(out.rq_psn, 0xabcdef);
+	assert_int_equal(out.min_rnr_timer, 12);
+	assert_int_equal(out.port_num, 1);
+	assert_int_equal(out.dest.sgid_index, 1);
+	assert_int_equal(out.dest.dgid[15], 9);
+	assert_int_equal(out.dest.hop_limit, 64);
+	assert_int_equal(out.max_send_wr, 4);
+}
+
+static void wrong_modifications_change_nothing(void **state)
+{
+	struct program *p = *state;
+	struct ib_uverbs_modify_qp init = { .qp_state = IBV_QPS_INIT, .port_num = 1,
+		.attr_mask = IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX |
+			     IBV_QP_ACCESS_FLAGS }, in;
+	struct qp_world w;
+
+	make_qp_world(p, &w);
+	assert_int_equal(create_qp(p, &w), 0);
+	init.qp_handle = w.handle;
+	in = init;
+	in.port_num = 2;
+	assert_int_equal(WRITE_IN(p, IB_USER_VERBS_CMD_MODIFY_QP, in), -EINVAL);
+	in = init;
+	in.qp_state = 200;
+	assert_int_equal(WRITE_IN(p, IB_USER_VERBS_CMD_MODIFY_QP, in), -EINVAL);
+	in = init;
+	in.attr_mask |= 1 << 22;
+	assert_int_equal(WRITE_IN(p, IB_USER_VERBS_CMD_MODIFY_QP, in), -EOPNOTSUPP);
+	in = init;
+	in.qp_state = IBV_QPS_RTS;
+	assert_int_equal(WRITE_IN(p, IB_USER_VERBS_CMD_MODIFY_QP, in), -EINVAL);
+	in = init;
+	in.pkey_index = 1;
+	assert_int_equal(WRITE_IN(p, IB_USER_VERBS_CMD_MODIFY_QP, in), -EINVAL);
+	in = init;
+	in.qp_handle = 99;
+	assert_int_equal(WRITE_IN(p, IB_USER_VERBS_CMD_MODIFY_QP, in), -ENOENT);
+	assert_int_equal(WRITE_IN(p, IB_USER_VERBS_CMD_MODIFY_QP, init), 0);
+}
+
+static void what_a_qp_uses_is_ebusy(void **state)
+{
+	struct program *p = *state;
+	struct ib_uverbs_destroy_cq cq;
+	struct ib_uverbs_destroy_cq_resp cq_out;
+	struct ib_uverbs_destroy_qp qp;
+	struct ib_uverbs_destroy_qp_resp qp_out;
+	struct qp_world w;
+
+	make_qp_world(p, &w);
+	assert_int_equal(create_qp(p, &w), 0);
+	cq.cq_handle = w.cq;
+	qp.qp_handle = w.handle;
+	assert_int_equal(WRITE(p, IB_USER_VERBS_CMD_DESTROY_CQ, cq, cq_out), -EBUSY);
+	assert_int_equal(WRITE(p, IB_USER_VERBS_CMD_DESTROY_QP, qp, qp_out), 0);
+	assert_int_equal(WRITE(p, IB_USER_VERBS_CMD_DESTROY_QP, qp, qp_out), -ENOENT);
+	assert_int_equal(WRITE(p, IB_USER_VERBS_CMD_DESTROY_CQ, cq, cq_out), 0);
+}
+
+static void an_srq_keeps_its_limit_below_its_size(void **state)
+{
+	struct program *p = *state;
+	int srq = program_create_srq(p, (uint32_t)program_alloc_pd(p), 7);
+	struct ib_uverbs_modify_srq modify = { .srq_handle = (uint32_t)srq,
+					       .attr_mask = IBV_SRQ_LIMIT, .srq_limit = 8 };
+	struct ib_uverbs_query_srq query = { .srq_handle = (uint32_t)srq };
+	struct ib_uverbs_query_srq_resp out;
+	struct ib_uverbs_async_event_desc e;
+
+	assert_true(srq >= 0);
+	assert_int_equal(WRITE_IN(p, IB_USER_VERBS_CMD_MODIFY_SRQ, modify), -EINVAL);
+	assert_int_equal(event_queue_pop(p->fds[0], &e, sizeof(e)), -EAGAIN);
+	/* It is empty, so it is below any limit: the event comes, the limit goes. */
+	modify.srq_limit = 5;
+	assert_int_equal(WRITE_IN(p, IB_USER_VERBS_CMD_MODIFY_SRQ, modify), 0);
+	assert_int_equal(event_queue_pop(p->fds[0], &e, sizeof(e)), sizeof(e));
+	assert_int_equal(e.event_type, IBV_EVENT_SRQ_LIMIT_REACHED);
+	assert_int_equal(WRITE(p, IB_USER_VERBS_CMD_QUERY_SRQ, query, out), 0);
+	assert_int_equal(out.srq_limit, 0);
+	assert_int_equal(out.max_wr, 7);
+	modify.attr_mask = IBV_SRQ_MAX_WR;
+	assert_int_equal(WRITE_IN(p, IB_USER_VERBS_CMD_MODIFY_SRQ, modify), -EINVAL);
+	assert_int_equal(program_create_srq(p, 99, 7), -ENOENT);
+	assert_int_equal(program_create_srq(p, 0, UINT32_MAX), -EINVAL);
+}
+
+#define CLOSED(test) cmocka_unit_test_setup_teardown(test, make_program, end_program)
+#define OPEN(test) cmocka_unit_test_setup_teardown(test, make_open_program, end_program)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CLOSED(a_request_without_its_buffers_is_enospc),
+		OPEN(a_request_one_byte_short_is_enospc),
+		OPEN(an_unknown_method_is_eprotonosupport),
+		OPEN(another_ioctl_is_enotty),
+		OPEN(a_header_that_contradicts_itself_is_refused),
+		OPEN(an_unknown_attribute_is_refused_only_if_it_is_mandatory),
+		OPEN(an_attribute_twice_or_of_wrong_length_or_missing_is_einval),
+		OPEN(memory_that_is_not_there_is_efault),
+		OPEN(an_answer_fills_all_the_room_with_zeros_behind_it),
+		OPEN(what_the_device_has_not_is_eopnotsupp),
+		OPEN(an_extended_request_may_be_longer_only_with_zeros),
+		CLOSED(commands_before_the_context_are_einval),
+		CLOSED(devx_is_refused_so_that_libmlx5_asks_again_without),
+		CLOSED(a_context_whose_answer_cannot_be_written_can_be_had_again),
+		OPEN(the_device_reports_its_data_sheet_and_its_faults),
+		OPEN(a_port_tells_its_link),
+		OPEN(a_removed_device_is_eio_and_says_so_once),
+		OPEN(a_domain_in_use_is_ebusy_and_one_that_is_gone_enoent),
+		OPEN(an_mr_without_an_answer_leaves_nothing),
+		OPEN(registrations_that_the_kernel_refuses_are_refused),
+		OPEN(a_fault_refuses_registrations),
+		OPEN(a_region_can_change_domain_and_place),
+		OPEN(an_address_handle_needs_a_gid_that_is_there),
+		OPEN(only_pages_that_were_given_out_can_be_mapped),
+		OPEN(pages_end_and_come_back),
+		OPEN(a_cq_has_room_for_a_power_of_two),
+		OPEN(a_channel_has_to_be_one),
+		OPEN(events_reported_are_those_that_were_read),
+		OPEN(a_cq_takes_only_its_own_events_with_it),
+		OPEN(queue_pairs_of_other_kinds_are_eopnotsupp),
+		OPEN(a_qp_of_wrong_parts_is_refused),
+		OPEN(a_qp_is_asked_what_it_was_told),
+		OPEN(wrong_modifications_change_nothing),
+		OPEN(what_a_qp_uses_is_ebusy),
+		OPEN(an_srq_keeps_its_limit_below_its_size),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
