@@ -45,23 +45,19 @@ static int register_with(const struct ring *r, unsigned what, const void *arg, u
 	return rc < 0 ? -errno : (int)rc;
 }
 
-/* A child must not share what its parent's kernel side writes. */
-static void *map_privately(size_t n, int fd, uint64_t offset)
+static void *map(size_t n, int fd, uint64_t offset)
 {
 	void *p = sys_map_shared(n, PROT_READ | PROT_WRITE, MAP_POPULATE, fd, offset);
 
-	if (p == MAP_FAILED)
-		return NULL;
-	syscall(SYS_madvise, p, n, MADV_DONTFORK);
-	return p;
+	return p == MAP_FAILED ? NULL : p;
 }
 
 static int map_queues(struct ring *r)
 {
 	if (!(r->params.features & IORING_FEAT_SINGLE_MMAP))
 		return -EOPNOTSUPP;
-	r->queues = map_privately(MAPPED_RING_BYTES, r->fd, IORING_OFF_SQ_RING);
-	r->sqe = map_privately(sizeof(*r->sqe), r->fd, IORING_OFF_SQES);
+	r->queues = map(MAPPED_RING_BYTES, r->fd, IORING_OFF_SQ_RING);
+	r->sqe = map(sizeof(*r->sqe), r->fd, IORING_OFF_SQES);
 	return r->queues && r->sqe ? 0 : -ENOMEM;
 }
 
@@ -77,7 +73,7 @@ static int make_stage(struct ring *r)
 	else
 		rc = register_with(r, IORING_REGISTER_FILES, &fd, 1);
 	if (!rc) {
-		r->stage = map_privately(STAGE_BYTES, fd, 0);
+		r->stage = map(STAGE_BYTES, fd, 0);
 		rc = r->stage ? 0 : -ENOMEM;
 	}
 	syscall(SYS_close, fd);
@@ -314,12 +310,11 @@ void pin_fork_parent(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Nothing of a ring is mapped here. Its descriptor would keep the parent's pins alive. */
+/* The rings are the parent's, whose pins they would keep alive here. */
 void pin_fork_child(void)
 {
 	for (int i = 0; i < RINGS_MAX && rings[i]; i++) {
-		syscall(SYS_close, rings[i]->fd);
-		free(rings[i]);
+		ring_destroy(rings[i]);
 		rings[i] = NULL;
 	}
 	pthread_mutex_unlock(&lock);
