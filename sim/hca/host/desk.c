@@ -206,21 +206,29 @@ static void set_mtu(struct desk *d, uint32_t device, uint32_t port, uint32_t byt
 	devices_unlock(d->table);
 }
 
-static void set_gid(struct desk *d, uint32_t device, uint32_t port, const struct knob_setting *s)
+static void tell_gids(struct desk *d, uint32_t device, uint32_t port)
 {
-	devices_set_gid(d->table, &d->table->devices[device].ports[port - 1], s->index, s->gid);
 	folder_update(d->table, device);
 	tell(d, device, port, IBV_EVENT_GID_CHANGE);
 }
 
+static void set_gid(struct desk *d, uint32_t device, uint32_t port, const struct knob_setting *s)
+{
+	d->by_hand[device][port - 1].gids |= 1u << s->index;
+	devices_set_gid(d->table, &d->table->devices[device].ports[port - 1], s->index, s->gid);
+	tell_gids(d, device, port);
+}
+
 static void set_port(struct desk *d, uint32_t device, uint32_t port, const struct knob_setting *s)
 {
-	if (s->knob->kind == KNOB_LINK)
+	if (s->knob->kind == KNOB_LINK) {
+		d->by_hand[device][port - 1].is_held_down = !s->value;
 		set_link(d, device, port, s->value);
-	else if (s->knob->kind == KNOB_MTU)
+	} else if (s->knob->kind == KNOB_MTU) {
 		set_mtu(d, device, port, (uint32_t)s->value);
-	else if (s->knob->kind == KNOB_GID)
+	} else if (s->knob->kind == KNOB_GID) {
 		set_gid(d, device, port, s);
+	}
 }
 
 static void remove_device(struct desk *d, uint32_t device)
@@ -253,6 +261,29 @@ static void apply(struct desk *d, uint32_t device, const struct knob_setting *s)
 		for (uint32_t port = from; port <= to && port <= nr; port++)
 			set_port(d, device, port, s);
 	}
+}
+
+static void follow_port(struct desk *d, uint32_t device, uint32_t port)
+{
+	const struct desk_port *by_hand = &d->by_hand[device][port - 1];
+	bool is_up, has_new_gids;
+
+	if (!devices_follow(d->table, &d->table->devices[device].ports[port - 1], by_hand->gids,
+			    &is_up, &has_new_gids))
+		return;
+	if (has_new_gids)
+		tell_gids(d, device, port);
+	if (!by_hand->is_held_down)
+		set_link(d, device, port, is_up);
+}
+
+void desk_follow(struct desk *d)
+{
+	for (uint32_t k = 0; k < d->table->nr_devices; k++)
+		for (uint32_t port = 1; port <= d->table->devices[k].nr_ports; port++)
+			if (!d->table->devices[k].is_removed &&
+			    strcmp(d->table->devices[k].ports[port - 1].ifname, "lo") != 0)
+				follow_port(d, k, port);
 }
 
 static bool may_set(struct desk *d, int i)

@@ -17,6 +17,12 @@ struct desk_client {
 	uint32_t pid, uid;
 };
 
+/* What was set by hand, and does not follow the interface. */
+struct desk_port {
+	uint32_t gids;			/* a bit for each place */
+	bool is_held_down;
+};
+
 struct host_cm;
 
 struct desk {
@@ -26,6 +32,7 @@ struct desk {
 	struct holder_config config;	/* without zeros */
 	struct ports *ports;
 	struct host_cm *cm;
+	struct desk_port by_hand[HOST_MAX_DEVICES][HOST_MAX_PORTS];
 	bool had_client;
 	int nr_clients;
 	struct desk_client clients[DESK_MAX_CLIENTS];
@@ -38,5 +45,7 @@ int desk_accept(struct desk *d, int listener);
 /* The client has something to say, or is gone. */
 void desk_serve(struct desk *d, int i);
 void desk_drop(struct desk *d, int i);
+/* Something has changed about the network's interfaces. */
+void desk_follow(struct desk *d);
 
 #endif /* TENT_SIM_HCA_DESK_H */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <ifaddrs.h>
 #include <linux/if_packet.h>
+#include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -42,6 +43,11 @@ static void map_ipv4(uint8_t out[16], const void *ipv4)
 /* IPv4, then global IPv6, then link-local: GID 0 is what people write down. */
 enum { RANK_IPV4, RANK_GLOBAL, RANK_LINK_LOCAL, NR_RANKS, RANK_NONE };
 
+static bool is_link_local(const uint8_t address[16])
+{
+	return address[0] == 0xfe && (address[1] & 0xc0) == 0x80;
+}
+
 static int read_address(const struct sockaddr *a, uint8_t out[16])
 {
 	if (a->sa_family == AF_INET) {
@@ -51,7 +57,7 @@ static int read_address(const struct sockaddr *a, uint8_t out[16])
 	if (a->sa_family != AF_INET6)
 		return RANK_NONE;
 	memcpy(out, &((const struct sockaddr_in6 *)a)->sin6_addr, 16);
-	return out[0] == 0xfe && (out[1] & 0xc0) == 0x80 ? RANK_LINK_LOCAL : RANK_GLOBAL;
+	return is_link_local(out) ? RANK_LINK_LOCAL : RANK_GLOBAL;
 }
 
 static struct interface *interface_of(struct interface *list, uint32_t *nr, const char *name)
@@ -99,18 +105,20 @@ static uint32_t mtu_of(int socket, const char *name)
 	return ioctl(socket, SIOCGIFMTU, &r) ? 0 : (uint32_t)r.ifr_mtu;
 }
 
-/* Only those that can carry a port: with an address, and on InfiniBand one of IPv4. */
+/* Only those that can carry a port: with an address that others reach, and on InfiniBand one
+ * of IPv4. */
 static uint32_t keep_usable(struct interface *list, uint32_t nr, bool is_ethernet)
 {
 	uint32_t kept = 0;
 
 	for (uint32_t i = 0; i < nr; i++)
-		if (list[i].nr && (is_ethernet || codec_is_ipv4(list[i].addresses[0])))
+		if (list[i].nr && (is_ethernet ? !is_link_local(list[i].addresses[0]) :
+						 codec_is_ipv4(list[i].addresses[0])))
 			list[kept++] = list[i];
 	return kept;
 }
 
-static int list_interfaces(struct interface *list, uint32_t *nr, bool is_ethernet)
+static int list_interfaces(struct interface *list, uint32_t *nr)
 {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), rc = 0;
 	struct ifaddrs *all = NULL;
@@ -126,7 +134,6 @@ static int list_interfaces(struct interface *list, uint32_t *nr, bool is_etherne
 		for (struct ifaddrs *a = all; a; a = a->ifa_next)
 			take_entry(list, nr, a, rank);
 	freeifaddrs(all);
-	*nr = keep_usable(list, *nr, is_ethernet);
 	for (uint32_t i = 0; i < *nr; i++)
 		list[i].mtu_bytes = mtu_of(fd, list[i].name);
 	close(fd);
@@ -264,8 +271,9 @@ int devices_find(struct host_table *t, const struct holder_config *c, char *text
 			 "\"ip link set lo up\" first");
 		return -ENETDOWN;
 	}
-	rc = list_interfaces(list, &nr, c->link != HOLDER_LINK_IB);
+	rc = list_interfaces(list, &nr);
 	if (!rc) {
+		nr = keep_usable(list, nr, c->link != HOLDER_LINK_IB);
 		for (uint32_t i = 0; i < c->nr_devices; i++)
 			fill_device(&t->devices[i], i, list, nr, c);
 		t->nr_devices = c->nr_devices;
@@ -299,6 +307,21 @@ void devices_set_gid(struct host_table *t, struct host_port *p, uint32_t index,
 	devices_unlock(t);
 }
 
+static bool is_empty(const uint8_t gid[16])
+{
+	static const uint8_t zero[16];
+
+	return !memcmp(gid, zero, 16);
+}
+
+static bool interface_has(const struct interface *i, const uint8_t address[16])
+{
+	for (uint32_t k = 0; k < i->nr; k++)
+		if (!memcmp(i->addresses[k], address, 16))
+			return true;
+	return false;
+}
+
 static bool port_has(const struct wire_port *p, const uint8_t ip[16])
 {
 	if (!p->is_ethernet)
@@ -307,6 +330,89 @@ static bool port_has(const struct wire_port *p, const uint8_t ip[16])
 		if (!memcmp(p->gids[i], ip, 16))
 			return true;
 	return false;
+}
+
+static bool drop_old_gids(struct host_table *t, struct host_port *p, const struct interface *i,
+			  uint32_t kept_gids)
+{
+	static const uint8_t none[16];
+	bool has_changed = false;
+
+	for (uint32_t k = 0; k < WIRE_MAX_GIDS; k++) {
+		const uint8_t *gid = p->wire.gids[k];
+
+		if (is_empty(gid) || kept_gids >> k & 1 || interface_has(i, gid))
+			continue;
+		devices_set_gid(t, p, k, none);
+		has_changed = true;
+	}
+	return has_changed;
+}
+
+static bool add_new_gids(struct host_table *t, struct host_port *p, const struct interface *i)
+{
+	bool has_changed = false;
+	uint32_t place;
+
+	for (uint32_t k = 0; k < i->nr; k++) {
+		if (port_has(&p->wire, i->addresses[k]))
+			continue;
+		for (place = 0; place < WIRE_MAX_GIDS && !is_empty(p->wire.gids[place]); place++)
+			;
+		if (place == WIRE_MAX_GIDS)
+			break;
+		devices_set_gid(t, p, place, i->addresses[k]);
+		has_changed = true;
+	}
+	return has_changed;
+}
+
+bool devices_follow(struct host_table *t, struct host_port *p, uint32_t kept_gids, bool *is_up,
+		    bool *has_new_gids)
+{
+	struct interface *list = calloc(MAX_INTERFACES, sizeof(*list)), *found = NULL;
+	uint32_t nr;
+
+	*is_up = *has_new_gids = false;
+	if (!list || list_interfaces(list, &nr)) {
+		free(list);
+		return false;
+	}
+	for (uint32_t i = 0; i < nr; i++)
+		if (list[i].index == p->wire.ifindex)
+			found = &list[i];
+	/* One that is down is not in the list; its addresses may come back with it. */
+	*is_up = found;
+	if (found && p->wire.is_ethernet) {
+		*has_new_gids = drop_old_gids(t, p, found, kept_gids);
+		*has_new_gids |= add_new_gids(t, p, found);
+	}
+	free(list);
+	return true;
+}
+
+int devices_watch(void)
+{
+	struct sockaddr_nl a = {
+		.nl_family = AF_NETLINK,
+		.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR,
+	};
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE), rc;
+
+	if (fd < 0 || !bind(fd, (struct sockaddr *)&a, sizeof(a)))
+		return fd < 0 ? -errno : fd;
+	rc = -errno;
+	close(fd);
+	return rc;
+}
+
+void devices_watched(int fd)
+{
+	char byte;
+
+	/* What they say is looked up anew; ENOBUFS only means that there was much. */
+	while (recv(fd, &byte, 1, 0) >= 0 || errno == ENOBUFS)
+		;
 }
 
 bool devices_have_address(const struct host_table *t, const uint8_t ip[16], uint32_t *device,

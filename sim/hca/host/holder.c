@@ -26,7 +26,7 @@
 #define MAX_BATCHES 16		/* of datagrams, before others get their turn */
 
 struct holder {
-	int epoll, signals, listener;
+	int epoll, signals, listener, network;
 	struct desk desk;
 	struct ports ports;
 	struct folder folder;
@@ -35,7 +35,7 @@ struct holder {
 };
 
 /* What epoll tells; clients come behind. */
-enum { WHO_SIGNAL, WHO_LISTENER, WHO_WIRE, WHO_CM, WHO_CLIENT };
+enum { WHO_SIGNAL, WHO_LISTENER, WHO_NETWORK, WHO_WIRE, WHO_CM, WHO_CLIENT };
 
 static uint64_t now_ns(void *unused)
 {
@@ -130,6 +130,10 @@ static int open_all(struct holder *h, const struct holder_config *c, char *text)
 	h->signals = signal_fd();
 	if (h->epoll < 0 || h->signals < 0)
 		return -errno;
+	/* Before the table is made, so that no change is missed. */
+	h->network = devices_watch();
+	if (h->network < 0)
+		return h->network;
 	rc = share_memory(&h->desk);
 	if (rc || (rc = devices_find(h->desk.table, c, text)))
 		return rc;
@@ -142,6 +146,8 @@ static int open_all(struct holder *h, const struct holder_config *c, char *text)
 	rc = host_cm_open(&h->cm, h->desk.table, h->desk.memory, h->wire);
 	if (!rc)
 		rc = watch(h, h->signals, WHO_SIGNAL);
+	if (!rc)
+		rc = watch(h, h->network, WHO_NETWORK);
 	if (!rc)
 		rc = watch(h, h->ports.fds[0], WHO_WIRE);
 	if (!rc)
@@ -181,6 +187,10 @@ static bool handle(struct holder *h, uint64_t who)
 		return false;
 	case WHO_LISTENER:
 		take_client(h);
+		return true;
+	case WHO_NETWORK:
+		devices_watched(h->network);
+		desk_follow(&h->desk);
 		return true;
 	case WHO_WIRE:
 		take_packets(h);

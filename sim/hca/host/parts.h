@@ -34,6 +34,16 @@ void devices_lock(struct host_table *t);	/* around changes */
 void devices_unlock(struct host_table *t);
 void devices_set_gid(struct host_table *t, struct host_port *p, uint32_t index,
 		     const uint8_t gid[16]);
+/* Follows the interface that carries a port: whether it is up, and on Ethernet the addresses
+ * that came and went. Bits of kept_gids say which places others have filled. False: it
+ * could not be found out. */
+bool devices_follow(struct host_table *t, struct host_port *p, uint32_t kept_gids, bool *is_up,
+		    bool *has_new_gids);
+/* A netlink socket, nonblocking, that is readable when interfaces or addresses change; and
+ * to empty it. */
+int devices_watch(void);
+void devices_watched(int fd);
+
 /* Which port has this address as GID, or as the carrier of its LID. */
 bool devices_have_address(const struct host_table *t, const uint8_t ip[16], uint32_t *device,
 			  uint32_t *port);

@@ -72,6 +72,15 @@ for event in link=down:PORT_ERR gid.2=10.1.1.1:GID_CHANGE removed=on:DEVICE_FATA
 	ok "${event%%:*} is told as ${event#*:}"
 done
 
+says 0 "192.168.77.9" with -- 'ip addr add 192.168.77.9/24 dev veth0
+	for i in $(seq 100); do $T ctl show | grep gid.*77.9 && break; sleep 0.05; done
+	ip addr del 192.168.77.9/24 dev veth0
+	for i in $(seq 100); do $T ctl show | grep -q gid.*77.9 || exit 0; sleep 0.05; done; exit 1'
+says 0 "PORT_DOWN" with -- 'ip link set veth0 down
+	for i in $(seq 100); do ibv_devinfo | grep PORT_DOWN && break; sleep 0.05; done
+	ip link set veth0 up
+	for i in $(seq 100); do ibv_devinfo | grep -q PORT_ACTIVE && exit 0; sleep 0.05; done; exit 1'
+
 with --fault loss=1% -- '$T ctl show --json' | python3 -c '
 import json, sys
 device, = json.load(sys.stdin)

@@ -165,6 +165,10 @@ static int preload(void)
 
 	if (rc)
 		return rc;
+	if (strpbrk(path, " :"))
+		return tool_fail(1, "%s: LD_PRELOAD takes no path with a space or a colon", path);
+	if (others && strstr(others, path))
+		return 0;	/* tent-sim within tent-sim */
 	if (asprintf(&all, "%s%s%s", path, others && *others ? ":" : "", others ? others : "") < 0)
 		return tool_fail(1, "out of memory");
 	rc = set_env("LD_PRELOAD", all);
