@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -115,10 +116,10 @@ static void sleep_until(uint64_t deadline_ns, uint64_t longest_ns)
 	}
 }
 
-/* A card does not wait for a core. The thread runs seldom and briefly; asking for short
- * slices lets it run at once before a program that spins on its queues (Linux 6.12; before
- * that, and where it is refused, it waits for its turn). */
-static void ask_for_short_slices(void)
+/* A card does not wait for a core. The thread runs seldom and briefly; with short slices
+ * (Linux 6.12) and, where it is allowed, the highest weight it runs at once, before a
+ * program that spins on its queues. */
+static void ask_for_the_core(void)
 {
 	struct {			/* struct sched_attr; glibc has none yet */
 		uint32_t size, policy;
@@ -126,8 +127,11 @@ static void ask_for_short_slices(void)
 		int32_t nice;
 		uint32_t priority;
 		uint64_t runtime_ns, deadline_ns, period_ns;
-	} a = { .size = sizeof(a), .policy = SCHED_OTHER, .runtime_ns = 100000 };
+	} a = { .size = sizeof(a), .policy = SCHED_OTHER, .nice = -20, .runtime_ns = 100000 };
 
+	if (!syscall(SYS_sched_setattr, 0, &a, 0))
+		return;
+	a.nice = getpriority(PRIO_PROCESS, 0);
 	syscall(SYS_sched_setattr, 0, &a, 0);
 }
 
@@ -138,7 +142,7 @@ static void *run(void *argument)
 	(void)argument;
 	prctl(PR_SET_NAME, "tent-hca");
 	prctl(PR_SET_TIMERSLACK, 1);
-	ask_for_short_slices();
+	ask_for_the_core();
 	for (;;) {
 		bool had_work = take_packets();
 		uint64_t next, longest = UINT64_MAX;
