@@ -121,7 +121,12 @@ ok "hosts of a killed tent-sim are taken down by the next"
 
 # ---- nothing is left
 
-with -- 'kill -9 $(pgrep -n -x tent-sim-host); sleep 0.1' > /dev/null 2>&1
+with -- 'echo; sleep 1' > $LOG/out 2>&1 &
+until [ -s $LOG/out ]; do sleep 0.05; done
+for pid in $(ip netns pids $A); do
+	[ "$(cat /proc/$pid/comm)" != tent-sim-host ] || kill -9 $pid
+done
+wait $!
 says 0 "mlx5_0" with -- ibv_devices
 for i in $(seq 100); do
 	ip netns pids $A | grep -q . || break
