@@ -72,19 +72,27 @@ listens() {
 		awk -v port=":$(printf %04X $2)" '$2 ~ port"$" && $4 == "0A" { yes = 1 } END { exit !yes }'
 }
 
-# pair PORT SERVER_HOST CLIENT_HOST "SERVER" "CLIENT": the client starts when the server
-# listens on PORT (0: when it has said something), both must end well.
+# is_up HOST SIGN: a port that is listened on, or words in what the server has printed.
+is_up() {
+	case $2 in
+	*[!0-9]*) grep -qsE -- "$2" $LOG/server && sleep 0.3 ;; # said just before it listens
+	*) listens $1 $2 ;;
+	esac
+}
+
+# pair SIGN SERVER_HOST CLIENT_HOST "SERVER" "CLIENT": the client starts when the server
+# gives the sign, both must end well.
 pair() {
-	local port=$1 server_host=$2 client_host=$3 server_pid tries=0
-	on $server_host $4 > $LOG/server 2>&1 &
+	local server_pid tries=0
+	on $2 $4 > $LOG/server 2>&1 &
 	server_pid=$!
-	until if [ $port = 0 ]; then [ -s $LOG/server ]; else listens $server_host $port; fi; do
+	until is_up $2 "$1"; do
 		kill -0 $server_pid 2> /dev/null || judge_failed "server: $4" $LOG/server
 		tries=$((tries + 1))
 		[ $tries -lt 600 ] || { kill $server_pid; judge_failed "server never listens: $4" $LOG/server; }
-		sleep 0.05
+		sleep 0.02
 	done
-	on $client_host $5 > $LOG/client 2>&1 || {
+	on $3 $5 > $LOG/client 2>&1 || {
 		kill $server_pid 2> /dev/null
 		judge_failed "client: $5" $LOG/client $LOG/server
 	}
@@ -93,9 +101,9 @@ pair() {
 }
 
 # The same between two programs of one host and between two hosts.
-everywhere() { # PORT SERVER CLIENT; @ stands for the server's address
-	pair $1 $A $A "$2" "${3//@/$A_IP}"
-	pair $1 $A $B "$2" "${3//@/$A_IP}"
+everywhere() { # SIGN SERVER CLIENT; @ stands for the server's address
+	pair "$1" $A $A "$2" "${3//@/$A_IP}"
+	pair "$1" $A $B "$2" "${3//@/$A_IP}"
 }
 
 trap hosts_down EXIT

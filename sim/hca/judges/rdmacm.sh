@@ -6,9 +6,9 @@ hosts_up
 
 for LINK in roce ib; do
 	for client in $A $B; do
-		pair 0 $A $client "stdbuf -oL rping -s -d -v -a $A_IP -C 20" "rping -c -v -a $A_IP -C 20"
-		pair 0 $A $client "stdbuf -oL ucmatose -b $A_IP" "ucmatose -s $A_IP"
-		pair 0 $A $client "stdbuf -oL udaddy -b $A_IP" "udaddy -s $A_IP"
+		pair rdma_listen $A $client "stdbuf -oL rping -s -d -v -a $A_IP -C 20" "rping -c -v -a $A_IP -C 20"
+		pair "starting server" $A $client "stdbuf -oL ucmatose -b $A_IP" "ucmatose -s $A_IP"
+		pair "starting server" $A $client "stdbuf -oL udaddy -b $A_IP" "udaddy -s $A_IP"
 	done
 done
 echo "rdmacm: $passed runs passed"
