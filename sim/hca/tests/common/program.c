@@ -152,6 +152,24 @@ void program_destroy(struct program *p)
 	free(p);
 }
 
+int program_setup(void **state)
+{
+	*state = program_create();
+	return 0;
+}
+
+int program_setup_open(void **state)
+{
+	*state = program_create();
+	return program_get_context(*state) < 0;
+}
+
+int program_teardown(void **state)
+{
+	program_destroy(*state);
+	return 0;
+}
+
 /* ---- ioctl --------------------------------------------------------------------------- */
 
 void program_begin(struct program *p, uint16_t object, uint16_t method)
@@ -206,6 +224,13 @@ int program_write(struct program *p, const struct program_write *w)
 		program_attr(p, UVERBS_ATTR_UHW_OUT, (uint16_t)w->hw_out_bytes,
 			     (uintptr_t)w->hw_out);
 	return program_ioctl(p);
+}
+
+int program_write_command(struct program *p, uint32_t number, const void *in, size_t in_bytes,
+			  void *out, size_t out_bytes)
+{
+	return program_write(p, &(struct program_write){ .number = number, .in = in,
+			     .in_bytes = in_bytes, .out = out, .out_bytes = out_bytes });
 }
 
 /* ---- what tests begin with ------------------------------------------------------------ */

@@ -55,6 +55,10 @@ struct program {
 
 struct program *program_create(void);
 void program_destroy(struct program *p);
+/* As cmocka wants them; open: with a context. */
+int program_setup(void **state);
+int program_setup_open(void **state);
+int program_teardown(void **state);
 
 /* Begins an ioctl; attributes follow. */
 void program_begin(struct program *p, uint16_t object, uint16_t method);
@@ -79,6 +83,13 @@ struct program_write {
 	size_t hw_out_bytes;
 };
 int program_write(struct program *p, const struct program_write *w);
+/* One without a driver's part. */
+int program_write_command(struct program *p, uint32_t number, const void *in, size_t in_bytes,
+			  void *out, size_t out_bytes);
+#define PROGRAM_WRITE(p, number, in, out)				\
+	program_write_command(p, number, &(in), sizeof(in), &(out), sizeof(out))
+#define PROGRAM_WRITE_IN(p, number, in)					\
+	program_write_command(p, number, &(in), sizeof(in), NULL, 0)
 
 /* What every test needs first; handles, or -errno. */
 int program_get_context(struct program *p);
