@@ -86,10 +86,10 @@ static const struct {
 	[KNOB_BYTES] = { sizes, UINT64_MAX, "bytes, like 4096, 64K, 1M or 2G, 0 for no limit" },
 	[KNOB_PERCENT] = { percents, UINT32_MAX, "a percentage like 10%" },
 	[KNOB_SWITCH] = { NULL, 1, "on or off" },
+	[KNOB_REMOVED] = { NULL, 1, "on" },
 	[KNOB_LINK] = { NULL, 1, "up or down" },
 	[KNOB_MTU] = { NULL, 0, "256, 512, 1024, 2048 or 4096" },
 	[KNOB_GID] = { NULL, 0, "an IPv4 or IPv6 address, or none" },
-	[KNOB_REMOVED] = { NULL, 1, "on" },
 };
 
 const char *knob_values(enum knob_kind kind)

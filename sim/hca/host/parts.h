@@ -71,17 +71,17 @@ enum knob_kind {
 	KNOB_BYTES,		/* 64K */
 	KNOB_PERCENT,
 	KNOB_SWITCH,		/* on or off */
+	KNOB_REMOVED,		/* on; there is no way back */
 	KNOB_LINK,		/* up or down; of a port, like all that follow */
 	KNOB_MTU,
 	KNOB_GID,		/* an address, or none */
-	KNOB_REMOVED,		/* on; there is no way back */
 };
 
 struct knob {
 	const char *name;
 	enum knob_kind kind;
-	size_t offset;		/* in struct host_memory_device; not of a port's */
-	size_t bytes;		/* 4 or 8 */
+	size_t offset;		/* in struct host_memory_device */
+	size_t bytes;		/* 4 or 8; 0: does not lie there */
 	const char *help;
 };
 

@@ -389,6 +389,7 @@ static void a_wrong_setting_says_what_was_allowed(void **state)
 		{ "loss.1=1%", "only gid" },
 		{ "3/link=up", "ports are 1 to 2" },
 		{ "1/loss=1%", "not of a port" },
+		{ "1/removed=on", "not of a port" },
 	};
 	char text[HOST_TEXT_BYTES];
 

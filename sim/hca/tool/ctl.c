@@ -13,7 +13,7 @@ static const char help[] =
 	"\n"
 	"Shows the devices of this network namespace, their faults and counters, or changes\n"
 	"them while programs run. DEVICE is mlx5_0, mlx5_1.. or 0, 1..; without it, all.\n"
-	"PORT/ goes with the first four. The settings:\n"
+	"PORT/ goes with the first three. The settings:\n"
 	"\n";
 
 static void print_help(void)

@@ -145,7 +145,7 @@ static void faults_json(const struct host_memory_device *m)
 	bool is_first = true;
 
 	for (unsigned i = 0; i < nr_knobs; i++) {
-		if (knobs[i].kind >= KNOB_LINK)
+		if (!knobs[i].bytes)
 			continue;
 		printf("%s\"%s\": %llu", is_first ? "" : ", ", knobs[i].name,
 		       (unsigned long long)knob_load(m, &knobs[i]));
