@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * life.c - a program that forks, execs, dups, is killed and waits for events, on a device
+ * that it shares with its children. Ends with 0 and "life: ok", or says which line failed.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <infiniband/verbs.h>
+
+#define CHECK(truth)							\
+	do {								\
+		if (!(truth)) {						\
+			printf("life: line %d: not so: %s (%m)\n", __LINE__, #truth); \
+			exit(1);					\
+		}							\
+	} while (0)
+
+enum { TARGET = 4096, ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE };
+
+/* A queue pair connected to itself. */
+struct loop {
+	struct ibv_context *context;
+	struct ibv_pd *pd;
+	struct ibv_mr *mr;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+};
+
+static char memory[2 * TARGET];
+
+static struct ibv_context *open_first(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *context;
+
+	CHECK(list && list[0]);
+	context = ibv_open_device(list[0]);
+	ibv_free_device_list(list);
+	CHECK(context);
+	return context;
+}
+
+static void connect_to_itself(struct loop *l)
+{
+	struct ibv_port_attr port;
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .port_num = 1,
+				 .qp_access_flags = ACCESS };
+
+	CHECK(!ibv_modify_qp(l->qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+			     IBV_QP_ACCESS_FLAGS));
+	CHECK(!ibv_query_port(l->context, 1, &port));
+	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024,
+		.dest_qp_num = l->qp->qp_num, .max_dest_rd_atomic = 1, .min_rnr_timer = 12,
+		.ah_attr = { .is_global = 1, .port_num = 1, .dlid = port.lid,
+			     .grh.hop_limit = 64 } };
+	CHECK(!ibv_query_gid(l->context, 1, 0, &a.ah_attr.grh.dgid));
+	CHECK(!ibv_modify_qp(l->qp, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+			     IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+			     IBV_QP_MIN_RNR_TIMER));
+	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7,
+				  .rnr_retry = 7, .max_rd_atomic = 1 };
+	CHECK(!ibv_modify_qp(l->qp, &a, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+			     IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC));
+}
+
+static void make(struct loop *l)
+{
+	struct ibv_qp_init_attr init = { .cap = { 16, 16, 1, 1, 0 }, .qp_type = IBV_QPT_RC };
+
+	l->context = open_first();
+	CHECK(l->pd = ibv_alloc_pd(l->context));
+	CHECK(l->mr = ibv_reg_mr(l->pd, memory, sizeof(memory), ACCESS));
+	CHECK(l->channel = ibv_create_comp_channel(l->context));
+	CHECK(l->cq = ibv_create_cq(l->context, 16, NULL, l->channel, 0));
+	init.send_cq = init.recv_cq = l->cq;
+	CHECK(l->qp = ibv_create_qp(l->pd, &init));
+	connect_to_itself(l);
+}
+
+static void drop(struct loop *l)
+{
+	CHECK(!ibv_destroy_qp(l->qp));
+	CHECK(!ibv_destroy_cq(l->cq));
+	CHECK(!ibv_destroy_comp_channel(l->channel));
+	CHECK(!ibv_dereg_mr(l->mr));
+	CHECK(!ibv_dealloc_pd(l->pd));
+	CHECK(!ibv_close_device(l->context));
+}
+
+static void write_once(struct loop *l)
+{
+	static int value;
+	struct ibv_sge s = { (uintptr_t)memory, sizeof(value), l->mr->lkey };
+	struct ibv_send_wr w = { .sg_list = &s, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = { (uintptr_t)memory + TARGET, l->mr->rkey } }, *bad;
+	struct ibv_wc wc;
+	int n;
+
+	value++;
+	memcpy(memory, &value, sizeof(value));
+	CHECK(!ibv_post_send(l->qp, &w, &bad));
+	while (!(n = ibv_poll_cq(l->cq, 1, &wc)))
+		;
+	CHECK(n == 1 && wc.status == IBV_WC_SUCCESS);
+	CHECK(!memcmp(memory + TARGET, &value, sizeof(value)));
+}
+
+static int nr_descriptors(void)
+{
+	int n = 0;
+
+	for (int fd = 0; fd < 1024; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+/* ---- what is judged -------------------------------------------------------------------- */
+
+static void events_can_be_waited_for(struct loop *l)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
+	struct pollfd p = { .fd = l->channel->fd, .events = POLLIN };
+	int epoll = epoll_create1(0);
+	struct ibv_cq *cq;
+	void *context;
+
+	CHECK(!fcntl(p.fd, F_SETFL, O_NONBLOCK));
+	CHECK(ibv_get_cq_event(l->channel, &cq, &context) && errno == EAGAIN);
+	CHECK(!epoll_ctl(epoll, EPOLL_CTL_ADD, p.fd, &event));
+	CHECK(!ibv_req_notify_cq(l->cq, 0));
+	CHECK(poll(&p, 1, 0) == 0);
+	write_once(l);
+	CHECK(poll(&p, 1, 5000) == 1);
+	CHECK(epoll_wait(epoll, &event, 1, 0) == 1);
+	CHECK(epoll_wait(epoll, &event, 1, 0) == 0);
+	CHECK(!ibv_get_cq_event(l->channel, &cq, &context) && cq == l->cq);
+	ibv_ack_cq_events(cq, 1);
+	CHECK(poll(&p, 1, 0) == 0);
+	/* One that nobody reads must not keep the CQ from going. */
+	CHECK(!ibv_req_notify_cq(l->cq, 0));
+	write_once(l);
+	CHECK(!fcntl(p.fd, F_SETFL, 0));
+	close(epoll);
+}
+
+static void a_copy_of_the_descriptor_is_the_device(struct loop *l)
+{
+	int copy = dup(l->context->cmd_fd);
+	struct stat st;
+
+	CHECK(!fstat(copy, &st) && S_ISCHR(st.st_mode));
+	CHECK(!close(copy));
+	CHECK(!fstat(l->context->cmd_fd, &st) && S_ISCHR(st.st_mode));
+	write_once(l);
+}
+
+static void a_child_opens_its_own(struct loop *l)
+{
+	struct loop own;
+	pid_t child = fork();
+	int status;
+
+	if (!child) {
+		make(&own);
+		for (int i = 0; i < 20; i++)
+			write_once(&own);
+		drop(&own);
+		_exit(0);
+	}
+	for (int i = 0; i < 20; i++)
+		write_once(l);
+	CHECK(waitpid(child, &status, 0) == child && !status);
+}
+
+static void a_killed_child_harms_nobody(struct loop *l, unsigned after_us)
+{
+	struct loop own;
+	pid_t child = fork();
+	int status;
+
+	if (!child) {
+		make(&own);
+		for (;;)
+			write_once(&own);
+	}
+	usleep(after_us);
+	kill(child, SIGKILL);
+	CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
+	write_once(l);
+}
+
+static void nothing_is_left_open(void)
+{
+	int before = nr_descriptors();
+	struct loop l;
+
+	for (int i = 0; i < 50; i++) {
+		make(&l);
+		write_once(&l);
+		drop(&l);
+	}
+	CHECK(nr_descriptors() == before);
+}
+
+int main(int argc, char **argv)
+{
+	struct loop l;
+
+	make(&l);
+	write_once(&l);
+	if (argc > 1) {			/* after an exec: with all of it still open */
+		puts("life: ok");
+		return 0;
+	}
+	events_can_be_waited_for(&l);
+	a_copy_of_the_descriptor_is_the_device(&l);
+	for (int i = 0; i < 3; i++)
+		a_child_opens_its_own(&l);
+	for (unsigned i = 1; i <= 8; i++)
+		a_killed_child_harms_nobody(&l, i * 10000);
+	drop(&l);
+	nothing_is_left_open();
+	make(&l);
+	write_once(&l);
+	execl("/proc/self/exe", argv[0], "again", NULL);
+	return 1;
+}
