@@ -19,11 +19,6 @@ static const uint32_t rnr_timer_us[32] = {
 	163840, 245760, 327680, 491520,
 };
 
-static struct hca_sent *entry_at(const struct hca_qp *qp, uint32_t i)
-{
-	return &qp->req.sent[i & (qp->attr.nr_sq_blocks - 1)];
-}
-
 /* ---- completing ------------------------------------------------------------------- */
 
 static uint32_t bytes_of(const struct hca_sent *e)
@@ -46,7 +41,7 @@ static void complete(struct hca_qp *qp, const struct hca_sent *e, const void *da
 static void fail(struct hca_qp *qp, uint8_t syndrome)
 {
 	struct hca_requester *q = &qp->req;
-	const struct hca_sent *e = entry_at(qp, q->head);
+	const struct hca_sent *e = hca_sent_at(qp, q->head);
 	struct hca_done d = { .qp = qp, .wqe_index = e->index, .opcode = e->opcode };
 
 	q->head++;
@@ -75,7 +70,7 @@ void hca_requester_retire(struct hca_qp *qp, const void *data)
 	struct hca_requester *q = &qp->req;
 
 	while (q->head != q->tail) {
-		const struct hca_sent *e = entry_at(qp, q->head);
+		const struct hca_sent *e = hca_sent_at(qp, q->head);
 
 		if (e->syndrome) {
 			/* All before it are done, or it would not be the oldest. */
@@ -100,7 +95,7 @@ void hca_requester_flush(struct hca_qp *qp)
 	struct hca_requester *q = &qp->req;
 
 	for (; q->head != q->tail; q->head++) {
-		const struct hca_sent *e = entry_at(qp, q->head);
+		const struct hca_sent *e = hca_sent_at(qp, q->head);
 		struct hca_done d = { .qp = qp, .wqe_index = e->index, .opcode = e->opcode };
 
 		hca_complete_error(&d, true, MLX5_CQE_SYNDROME_WR_FLUSH_ERR);
@@ -144,7 +139,7 @@ static bool advance(struct hca_qp *qp, uint32_t end)
 	uint32_t before = q->una;
 
 	for (uint32_t i = q->head; i != q->tail && psn_diff(end, q->una) > 0; i++) {
-		const struct hca_sent *e = entry_at(qp, i);
+		const struct hca_sent *e = hca_sent_at(qp, i);
 		uint32_t stop = psn_add(e->first_psn, e->nr_psns);
 
 		if (psn_diff(stop, q->una) <= 0)
@@ -296,7 +291,7 @@ static bool is_awaited(struct hca_qp *qp, const struct hca_packet *p, bool is_at
 	hca_requester_retire(qp, NULL);
 	if (qp->req.head == qp->req.tail || qp->values.state == HCA_QP_ERR)
 		return false;
-	e = entry_at(qp, qp->req.head);
+	e = hca_sent_at(qp, qp->req.head);
 	if (e->wants_response && (e->opcode != MLX5_OPCODE_RDMA_READ) == is_atomic)
 		return true;
 	fail(qp, MLX5_CQE_SYNDROME_BAD_RESP_ERR);
@@ -310,7 +305,7 @@ static void on_read_response(struct hca_qp *qp, const struct hca_packet *p)
 
 	if (!is_awaited(qp, p, false))
 		return;
-	e = entry_at(qp, qp->req.head);
+	e = hca_sent_at(qp, qp->req.head);
 	packet = (uint32_t)psn_diff(qp->req.una, e->first_psn);
 	offset = packet * hca_mtu(qp);
 	left = e->length - offset;
@@ -324,7 +319,7 @@ static void on_read_response(struct hca_qp *qp, const struct hca_packet *p)
 static void on_atomic_response(struct hca_qp *qp, const struct hca_packet *p)
 {
 	if (is_awaited(qp, p, true))
-		take_data(qp, entry_at(qp, qp->req.head), &p->original, 0, sizeof(p->original));
+		take_data(qp, hca_sent_at(qp, qp->req.head), &p->original, 0, sizeof(p->original));
 }
 
 void hca_requester_receive(struct hca_qp *qp, const struct hca_packet *p)

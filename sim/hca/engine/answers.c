@@ -14,7 +14,7 @@ static uint32_t nr_remembered(const struct hca_qp *qp)
 	return qp->resp.nr_cached < n ? qp->resp.nr_cached : n;
 }
 
-bool hca_answers_are_pending(const struct hca_qp *qp)
+static bool are_pending(const struct hca_qp *qp)
 {
 	return qp->resp.queue_head != qp->resp.queue_tail;
 }
@@ -178,9 +178,9 @@ void hca_answers_run(struct hca_qp *qp)
 {
 	struct hca_responder *r = &qp->resp;
 
-	for (uint32_t n = 0; n < HCA_BUDGET && hca_answers_are_pending(qp); n++)
+	for (uint32_t n = 0; n < HCA_BUDGET && are_pending(qp); n++)
 		send_part(qp, &r->queue[r->queue_head % HCA_MAX_READS]);
-	if (hca_answers_are_pending(qp))
+	if (are_pending(qp))
 		qp->wants_run = true;
 	else if (r->is_due)
 		acknowledge(qp);

@@ -212,10 +212,15 @@ static inline uint32_t psn_add(uint32_t psn, uint32_t n)
 	return (psn + n) & HCA_PSN_MASK;
 }
 
-/* How far a lies behind b, in [-2^23, 2^23). */
+/* How far a lies past b, in [-2^23, 2^23). */
 static inline int32_t psn_diff(uint32_t a, uint32_t b)
 {
 	return (int32_t)((a - b) << 8) >> 8;
+}
+
+static inline struct hca_sent *hca_sent_at(const struct hca_qp *qp, uint32_t i)
+{
+	return &qp->req.sent[i & (qp->attr.nr_sq_blocks - 1)];
 }
 
 static inline uint64_t hca_now(struct hca *h)
@@ -281,21 +286,25 @@ struct hca_done {
 void hca_complete_send(const struct hca_done *d);
 void hca_complete_recv(const struct hca_done *d);
 void hca_complete_error(const struct hca_done *d, bool is_send, uint8_t syndrome);
+bool hca_route_is_ipv4(const struct hca *h, const struct hca_route *r);
 /* Whether so many bytes fit into a CQE of this queue. */
 bool hca_fits_cqe(const struct hca_cq *cq, uint32_t bytes);
 
-/* ---- srq.c and recv.c ---- */
+/* ---- recv.c ---- */
 /* Takes the next receive WQE. 0, -ENOENT: none is posted, -EIO: the queue is broken. */
 int hca_recv_take(struct hca_qp *qp, struct hca_recv *r);
 void hca_recv_flush(struct hca_qp *qp);
-int hca_srq_take(struct hca_srq *srq, struct hca_recv *r);
-void hca_recv_parse(struct hca_gather *to, uint32_t bytes);
 void hca_srq_free(struct hca_srq *srq);
 
 /* ---- wqe.c ---- */
 /* Reads the WQE at index; what is wrong with it, w->syndrome tells. */
 void hca_wqe_read(const struct hca_qp *qp, uint16_t index, uint16_t pi, struct hca_wqe *w);
 const char *hca_wqe_name(uint8_t opcode);
+bool hca_wqe_is_atomic(uint8_t opcode);
+/* A READ, or an atomic: done when its response is there. */
+bool hca_wqe_wants_response(uint8_t opcode);
+/* The syndrome that a WQE shall end with, a person's or its own; 0: none. */
+uint8_t hca_wqe_verdict(struct hca *h, const struct hca_wqe *w);
 
 /* ---- qp.c and qp_states.c ---- */
 struct hca_packet hca_packet_to_peer(const struct hca_qp *qp, uint8_t operation, uint32_t psn);
@@ -326,10 +335,8 @@ struct hca_wqe *hca_requester_wqe(struct hca_qp *qp, uint32_t entry, bool is_ans
 uint32_t hca_requester_position(const struct hca_qp *qp);
 
 /* ---- responder.c, answers.c ---- */
-void hca_responder_start(struct hca_qp *qp);
 void hca_responder_receive(struct hca_qp *qp, const struct hca_packet *p);
 void hca_answers_run(struct hca_qp *qp);
-bool hca_answers_are_pending(const struct hca_qp *qp);
 bool hca_answers_have_room(const struct hca_qp *qp);
 void hca_answer_add(struct hca_qp *qp, const struct hca_answer *a);
 void hca_answer_again(struct hca_qp *qp, const struct hca_packet *p);

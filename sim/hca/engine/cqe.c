@@ -17,11 +17,11 @@ enum {
 	SL_SHIFT = 24,
 };
 
-static bool is_ipv4(const uint8_t gid[16])
+bool hca_route_is_ipv4(const struct hca *h, const struct hca_route *r)
 {
 	static const uint8_t prefix[12] = { [10] = 0xff, [11] = 0xff };
 
-	return !memcmp(gid, prefix, sizeof(prefix));
+	return h->config.is_ethernet && !memcmp(r->sgid, prefix, sizeof(prefix));
 }
 
 static uint32_t flags_of(const struct hca *h, const struct hca_route *r)
@@ -30,7 +30,7 @@ static uint32_t flags_of(const struct hca *h, const struct hca_route *r)
 
 	if (!h->config.is_ethernet)
 		return flags | (uint32_t)(r->sl & 0xf) << SL_SHIFT;
-	return flags | (is_ipv4(r->sgid) ? ROCE_IPV4 : ROCE_IPV6);
+	return flags | (hca_route_is_ipv4(h, r) ? ROCE_IPV4 : ROCE_IPV6);
 }
 
 static void fill_common(struct mlx5_cqe64 *cqe, const struct hca_done *d)

@@ -290,7 +290,7 @@ static uint16_t nr_held(const struct hca_qp *qp)
 	uint16_t oldest = q->ci;
 
 	if (q->head != q->tail)
-		oldest = q->sent[q->head & (qp->attr.nr_sq_blocks - 1)].index;
+		oldest = hca_sent_at(qp, q->head)->index;
 	return (uint16_t)(q->pi - oldest);
 }
 

@@ -60,7 +60,7 @@ bool hca_qp_change_is_legal(enum hca_transport t, enum hca_qp_state from,
 
 	mask &= ~(uint32_t)IBV_QP_STATE;
 	if (to == HCA_QP_RESET || to == HCA_QP_ERR)
-		return !(mask & ~(uint32_t)IBV_QP_CUR_STATE);
+		return !mask;
 	c = find(from, to);
 	if (!c)
 		return false;

@@ -17,18 +17,13 @@ enum {
 	MAX_PSNS = 1 << 23,		/* of a message: a PSN must say on which side it lies */
 };
 
-static struct hca_sent *entry_at(const struct hca_qp *qp, uint32_t i)
-{
-	return &qp->req.sent[i & (qp->attr.nr_sq_blocks - 1)];
-}
-
 uint32_t hca_requester_position(const struct hca_qp *qp)
 {
 	const struct hca_requester *q = &qp->req;
 
 	if (q->at == q->tail)
 		return q->next_psn;
-	return psn_add(entry_at(qp, q->at)->first_psn, q->packet);
+	return psn_add(hca_sent_at(qp, q->at)->first_psn, q->packet);
 }
 
 static uint32_t in_flight(const struct hca_qp *qp)
@@ -51,29 +46,21 @@ void hca_requester_rewind(struct hca_qp *qp)
 
 	q->at = q->head;
 	q->packet = 0;
-	if (q->head != q->tail && entry_at(qp, q->head)->nr_psns)
-		q->packet = (uint32_t)psn_diff(q->una, entry_at(qp, q->head)->first_psn);
+	if (q->head != q->tail && hca_sent_at(qp, q->head)->nr_psns)
+		q->packet = (uint32_t)psn_diff(q->una, hca_sent_at(qp, q->head)->first_psn);
 	q->nr_reads = 0;
 	q->since_ack_request = 0;
 }
 
 /* ---- from WQE to entry ------------------------------------------------------------ */
 
-static bool wants_response(uint8_t opcode)
-{
-	return opcode == MLX5_OPCODE_RDMA_READ || opcode == MLX5_OPCODE_ATOMIC_CS ||
-	       opcode == MLX5_OPCODE_ATOMIC_FA;
-}
-
 static uint8_t check(struct hca_qp *qp, const struct hca_wqe *w)
 {
-	struct hca_faults *f = qp->hca->config.faults;
-	bool is_reading = wants_response(w->opcode);
+	uint8_t syndrome = hca_wqe_verdict(qp->hca, w);
+	bool is_reading = hca_wqe_wants_response(w->opcode);
 
-	if (hca_fault_due(&f->syndrome_at))
-		return (uint8_t)__atomic_load_n(&f->syndrome, __ATOMIC_RELAXED);
-	if (w->syndrome)
-		return w->syndrome;
+	if (syndrome)
+		return syndrome;
 	if (hca_nr_packets((uint32_t)w->data.length, hca_mtu(qp)) >= MAX_PSNS)
 		return MLX5_CQE_SYNDROME_LOCAL_LENGTH_ERR;
 	if (is_reading && !qp->values.max_rd_atomic)
@@ -89,7 +76,7 @@ static bool begin(struct hca_qp *qp)
 {
 	struct hca_requester *q = &qp->req;
 	struct hca_wqe *w = &q->sending;
-	struct hca_sent *e = entry_at(qp, q->tail);
+	struct hca_sent *e = hca_sent_at(qp, q->tail);
 
 	if (q->is_stuck || q->ci == q->pi || qp->values.state != HCA_QP_RTS)
 		return false;
@@ -99,7 +86,7 @@ static bool begin(struct hca_qp *qp)
 	*e = (struct hca_sent) {
 		.index = w->index, .nr_blocks = w->nr_blocks, .opcode = w->opcode,
 		.syndrome = check(qp, w), .is_signalled = w->is_signalled,
-		.is_fence = w->fence >= FENCE_READS, .wants_response = wants_response(w->opcode),
+		.is_fence = w->fence >= FENCE_READS, .wants_response = hca_wqe_wants_response(w->opcode),
 		.first_psn = q->next_psn, .length = (uint32_t)w->data.length,
 	};
 	q->is_stuck = e->syndrome;
@@ -121,7 +108,7 @@ struct hca_wqe *hca_requester_wqe(struct hca_qp *qp, uint32_t i, bool is_answer)
 	struct hca_wqe *w = is_answer ? &q->answer : &q->sending;
 	bool *has = is_answer ? &q->has_answer : &q->has_sending;
 	uint32_t *which = is_answer ? &q->answer_entry : &q->sending_entry;
-	struct hca_sent *e = entry_at(qp, i);
+	struct hca_sent *e = hca_sent_at(qp, i);
 
 	if (*has && *which == i)
 		return w;
@@ -273,7 +260,7 @@ static uint32_t step_of(const struct hca_qp *qp, const struct hca_sent *e)
 static bool may_go(const struct hca_qp *qp)
 {
 	const struct hca_requester *q = &qp->req;
-	const struct hca_sent *e = entry_at(qp, q->at);
+	const struct hca_sent *e = hca_sent_at(qp, q->at);
 
 	if (q->at == q->tail || e->syndrome)
 		return false;
@@ -318,14 +305,14 @@ static bool must_ask(struct hca_qp *qp)
 	if (q->at == q->tail)
 		begin(qp);
 	return q->since_ack_request >= HCA_ACK_EVERY || !may_go(qp) ||
-	       entry_at(qp, q->at)->opcode == MLX5_OPCODE_NOP;
+	       hca_sent_at(qp, q->at)->opcode == MLX5_OPCODE_NOP;
 }
 
 /* False: a packet could not be made. */
 static bool step(struct hca_qp *qp)
 {
 	struct hca_requester *q = &qp->req;
-	struct hca_sent *e = entry_at(qp, q->at);
+	struct hca_sent *e = hca_sent_at(qp, q->at);
 	struct hca_packet p;
 
 	if (!e->nr_psns) {

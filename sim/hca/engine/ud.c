@@ -11,12 +11,10 @@
 
 static uint8_t check(struct hca_qp *qp, const struct hca_wqe *w)
 {
-	struct hca_faults *f = qp->hca->config.faults;
+	uint8_t syndrome = hca_wqe_verdict(qp->hca, w);
 
-	if (hca_fault_due(&f->syndrome_at))
-		return (uint8_t)__atomic_load_n(&f->syndrome, __ATOMIC_RELAXED);
-	if (w->syndrome)
-		return w->syndrome;
+	if (syndrome)
+		return syndrome;
 	if (w->data.length > hca_mtu(qp))
 		return MLX5_CQE_SYNDROME_LOCAL_LENGTH_ERR;
 	if (hca_gather_read(qp->hca, qp->attr.pd, &w->data, 0, qp->hca->payload,
@@ -139,13 +137,6 @@ static void write_grh(const struct hca *h, const struct hca_packet *p, uint8_t t
 	memcpy(to + 24, r->dgid, 16);
 }
 
-static bool is_ipv4(const struct hca *h, const struct hca_route *r)
-{
-	static const uint8_t prefix[12] = { [10] = 0xff, [11] = 0xff };
-
-	return h->config.is_ethernet && !memcmp(r->sgid, prefix, sizeof(prefix));
-}
-
 /* The first 40 bytes of the buffer are the network header's, whether there is one or not. */
 static int store(struct hca_qp *qp, const struct hca_packet *p)
 {
@@ -154,7 +145,7 @@ static int store(struct hca_qp *qp, const struct hca_packet *p)
 	int rc = 0;
 
 	if (p->route.has_grh) {
-		if (is_ipv4(qp->hca, &p->route))
+		if (hca_route_is_ipv4(qp->hca, &p->route))
 			write_ipv4(qp->hca, p, grh + IPV4_AT);
 		else
 			write_grh(qp->hca, p, grh);

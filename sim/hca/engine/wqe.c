@@ -37,6 +37,26 @@ const char *hca_wqe_name(uint8_t opcode)
 	}
 }
 
+bool hca_wqe_is_atomic(uint8_t opcode)
+{
+	return opcode == MLX5_OPCODE_ATOMIC_CS || opcode == MLX5_OPCODE_ATOMIC_FA;
+}
+
+bool hca_wqe_wants_response(uint8_t opcode)
+{
+	return opcode == MLX5_OPCODE_RDMA_READ || hca_wqe_is_atomic(opcode);
+}
+
+uint8_t hca_wqe_verdict(struct hca *h, const struct hca_wqe *w)
+{
+	struct hca_faults *f = h->config.faults;
+	uint8_t chosen = 0;
+
+	if (hca_fault_due(&f->syndrome_at))
+		chosen = (uint8_t)__atomic_load_n(&f->syndrome, __ATOMIC_RELAXED);
+	return chosen ? chosen : w->syndrome;
+}
+
 /* Copies n bytes from the queue, which wraps at its end. */
 static int copy(const struct hca_qp *qp, uint16_t index, uint8_t *to, uint32_t n)
 {
@@ -139,17 +159,6 @@ static uint32_t read_segment(const uint8_t *b, uint32_t at, uint32_t end, struct
 	return (4 + s->length + SEGMENT - 1) / SEGMENT * SEGMENT;
 }
 
-static bool wants_response(uint8_t opcode)
-{
-	return opcode == MLX5_OPCODE_RDMA_READ || opcode == MLX5_OPCODE_ATOMIC_CS ||
-	       opcode == MLX5_OPCODE_ATOMIC_FA;
-}
-
-static bool is_atomic(uint8_t opcode)
-{
-	return opcode == MLX5_OPCODE_ATOMIC_CS || opcode == MLX5_OPCODE_ATOMIC_FA;
-}
-
 /* A syndrome, or 0. */
 static uint8_t read_data(struct hca_wqe *w, uint32_t at, uint32_t end)
 {
@@ -159,13 +168,13 @@ static uint8_t read_data(struct hca_wqe *w, uint32_t at, uint32_t end)
 		struct hca_segment *s = &g->segment[g->nr];
 		uint32_t n = read_segment(g->bytes, at, end, s);
 
-		if (!n || (s->is_inline && wants_response(w->opcode)))
+		if (!n || (s->is_inline && hca_wqe_wants_response(w->opcode)))
 			return MLX5_CQE_SYNDROME_LOCAL_QP_OP_ERR;
 		g->length += s->length;
 		g->nr++;
 		at += n;
 	}
-	if (g->length > MAX_MESSAGE || (is_atomic(w->opcode) && g->length != 8))
+	if (g->length > MAX_MESSAGE || (hca_wqe_is_atomic(w->opcode) && g->length != 8))
 		return MLX5_CQE_SYNDROME_LOCAL_LENGTH_ERR;
 	return 0;
 }
