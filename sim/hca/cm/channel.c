@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,6 +153,7 @@ static int call(struct cm_channel *c, int fd, int old_fd, const struct cm_reques
 	return rc ? rc : a->result;
 }
 
+/* As the descriptor is: at once -EAGAIN, or when an event comes, or a signal. */
 static int wait_for_byte(int fd)
 {
 	char byte;
@@ -160,18 +162,22 @@ static int wait_for_byte(int fd)
 	return n > 0 ? 0 : n == 0 ? -EIO : -errno;
 }
 
+/* Programs poll by asking, so the answer that none waits must cost no more than a system
+ * call: the holder is asked only when there is one, or the command is wrong anyway. It
+ * has none when another thread was faster, which then takes the byte. */
 static int get_event(struct cm_channel *c, int fd, const struct cm_request *r,
 		     struct cm_answer *a)
 {
+	bool is_sound = r->in_bytes >= sizeof(struct rdma_ucm_get_event) &&
+			r->out_bytes >= offsetof(struct rdma_ucm_event_resp, reserved);
 	int rc;
 
 	do {
-		rc = call(c, fd, -1, r, a);
-		if (rc == -EAGAIN)
-			rc = wait_for_byte(fd);
-		else
+		rc = is_sound ? wait_for_byte(fd) : 0;
+		if (rc)
 			return rc;
-	} while (!rc);
+		rc = call(c, fd, -1, r, a);
+	} while (rc == -EAGAIN);
 	return rc;
 }
 

@@ -319,6 +319,8 @@ static void test_bad_pointers(void **state)
 	assert_int_equal(RUN(c, SET_OPTION, option, 0), -EFAULT);
 	option.optlen = 100000;
 	assert_int_equal(RUN(c, SET_OPTION, option, 0), -EINVAL);
+	assert_int_equal(run(c, RDMA_USER_CM_CMD_GET_EVENT, &cmd, 8, 8), -ENOSPC);
+	assert_int_equal(run(c, RDMA_USER_CM_CMD_GET_EVENT, &cmd, 7, 400), -EINVAL);
 	assert_int_equal(cm_channel_write(c, fd, (void *)8, 32), -EFAULT);
 	assert_int_equal(cm_channel_write(c, fd, &cmd, 7), -EINVAL);
 	assert_int_equal(cm_channel_write(c, fd, &(struct rdma_ucm_cmd_hdr){ .in = 1 }, 8),
