@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <linux/netlink.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -63,27 +62,23 @@ INTERPOSE int ioctl(int fd, unsigned long request, ...)
 
 /* ---- read and write ------------------------------------------------------------ */
 
-/* Waits as the kernel does: unless the descriptor is non-blocking, until there is one. */
+/* The eventfd below does the waiting: it minds O_NONBLOCK, and which signals restart a
+ * read, as the kernel does for the real files. */
 static ssize_t read_event(struct descriptor *d, int fd, void *to, size_t n)
 {
-	struct pollfd p = { .fd = fd, .events = POLLIN };
+	uint64_t count;
 	int rc;
 
 	if (d->is_inherited)
 		return fail(EIO);
-	for (;;) {
-		card_lock();
-		rc = event_queue_pop(d->events, to, n);
-		card_unlock();
-		if (rc >= 0)
-			return rc;
-		if (rc != -EAGAIN)
-			return fail(-rc);
-		if (NEXT(fcntl)(fd, F_GETFL) & O_NONBLOCK)
-			return fail(EAGAIN);
-		if (poll(&p, 1, -1) < 0)
+	do {
+		if (NEXT(read)(fd, &count, sizeof(count)) < 0)
 			return -1;
-	}
+		card_lock();
+		rc = event_queue_take(d->events, to, n);
+		card_unlock();
+	} while (rc == -EAGAIN);
+	return rc < 0 ? fail(-rc) : rc;
 }
 
 INTERPOSE ssize_t read(int fd, void *to, size_t n)
@@ -123,33 +118,25 @@ INTERPOSE ssize_t write(int fd, const void *from, size_t n)
 
 /* ---- close and dup --------------------------------------------------------------- */
 
-/* A child of vfork() shares our memory but not our descriptors: what it closes stays open
- * here. */
-static bool is_our_process(void)
-{
-	return getpid() == process.owner;
-}
-
 /* What the device itself needs is not the program's to close. */
 static bool is_internal(int fd)
 {
 	return process.host && fd >= 0 &&
 	       (fd == process.kick_fd || fd == host_fd(process.host) ||
-		fd == host_udp_fd(process.host)) && is_our_process();
+		fd == host_udp_fd(process.host)) && process_is_ours();
 }
 
 INTERPOSE int close(int fd)
 {
 	if (is_internal(fd))
 		return fail(EBADF);
-	if (!descriptor_is_plain(fd) && is_our_process())
-		descriptor_forget(fd);
+	descriptor_forget(fd);
 	return NEXT(close)(fd);
 }
 
 INTERPOSE int close_range(unsigned first, unsigned last, int flags)
 {
-	if (flags & CLOSE_RANGE_CLOEXEC || !is_our_process())
+	if (flags & CLOSE_RANGE_CLOEXEC || !process_is_ours())
 		return NEXT(close_range)(first, last, flags);
 	for (unsigned fd = first; fd <= last && fd < DESCRIPTOR_MAX; fd++)
 		if (is_internal((int)fd))
@@ -161,8 +148,10 @@ INTERPOSE int close_range(unsigned first, unsigned last, int flags)
 
 static int copied(int from, int to)
 {
-	if (to >= 0 && !descriptor_is_plain(from) && is_our_process())
-		descriptor_copy(from, to);
+	if (to < 0)
+		return to;
+	descriptor_forget(to);		/* closed behind our back, as by fclose() */
+	descriptor_copy(from, to);
 	return to;
 }
 
@@ -176,7 +165,7 @@ static bool prepare_target(int fd, int to)
 {
 	if (is_internal(to))
 		return false;
-	if (fd != to && !descriptor_is_plain(to) && is_our_process())
+	if (fd != to)
 		descriptor_forget(to);
 	return true;
 }
@@ -185,7 +174,7 @@ INTERPOSE int dup2(int fd, int to)
 {
 	if (!prepare_target(fd, to))
 		return fail(EBUSY);
-	return copied(fd, NEXT(dup2)(fd, to));
+	return fd == to ? NEXT(dup2)(fd, to) : copied(fd, NEXT(dup2)(fd, to));
 }
 
 INTERPOSE int dup3(int fd, int to, int flags)
@@ -230,5 +219,5 @@ INTERPOSE int socket(int domain, int type, int protocol)
 {
 	if (domain == AF_NETLINK && protocol == NETLINK_RDMA && path_has_tree())
 		return fail(EPROTONOSUPPORT);
-	return NEXT(socket)(domain, type, protocol);
+	return copied(-1, NEXT(socket)(domain, type, protocol));
 }

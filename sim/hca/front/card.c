@@ -164,6 +164,11 @@ static int open_wire(void)
 	return wire_open(&process.wire, &c);
 }
 
+bool process_is_ours(void)
+{
+	return getpid() == process.owner;
+}
+
 int process_join(void)
 {
 	int rc;

@@ -59,6 +59,9 @@ void card_give_way(void);
 
 uint64_t card_now_ns(void);
 
+/* A child of vfork() shares our memory, but not our descriptors: what it does to its own
+ * must not be done to these. */
+bool process_is_ours(void);
 /* Joins the host if need be. 0, or -errno as open() of a node would give. */
 int process_join(void);
 /* Device number index, made if need be, joined first. NULL and *error: there is none. */

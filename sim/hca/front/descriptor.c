@@ -92,7 +92,7 @@ void descriptor_forget(int fd)
 {
 	struct cm_channel *cm = NULL;
 
-	if (descriptor_is_plain(fd))
+	if (descriptor_is_plain(fd) || !process_is_ours())
 		return;
 	card_lock();
 	if (table[fd]) {
@@ -108,7 +108,7 @@ void descriptor_forget(int fd)
 
 void descriptor_copy(int from, int to)
 {
-	if (descriptor_is_plain(from) || to < 0 || to >= DESCRIPTOR_MAX)
+	if (descriptor_is_plain(from) || to < 0 || to >= DESCRIPTOR_MAX || !process_is_ours())
 		return;
 	card_lock();
 	if (table[from] && !table[to]) {

@@ -36,6 +36,8 @@ static int open_path(int dir, const char *path, int flags, mode_t mode)
 	enum path_node node = path_node(path, &index);
 	int fd = NEXT(openat)(dir, path_rewrite(path, buffer), flags, mode);
 
+	if (fd >= 0)
+		descriptor_forget(fd);	/* closed behind our back, as by fclose() */
 	if (fd < 0 || node == PATH_NO_NODE || flags & O_PATH)
 		return fd;
 	return descriptor_open_node(node, index, fd, flags);

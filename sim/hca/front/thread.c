@@ -22,7 +22,7 @@
 /* Polled: so long without work before the thread naps, and how long naps become. A nap
  * leaves the core to the program; a packet ends it. */
 #define SPIN_NS		20000
-#define FIRST_NAP_NS	2000
+#define NAP_PART	4
 #define LONGEST_NAP_NS	500000
 /* However busy, the holder is heard after so many rounds. */
 #define HEAR_ROUNDS	64
@@ -74,21 +74,19 @@ static bool poll_doorbells(void)
 	return had_work;
 }
 
-/* Polled: how long to nap, given how long there was nothing to do. */
+/* Polled: how long to nap, given how long there was nothing to do: a doorbell waits for a
+ * part of the time that none had rung. */
 static uint64_t nap_ns(bool had_work)
 {
-	static uint64_t idle_since_ns, nap;
-	uint64_t now = card_now_ns();
+	static uint64_t idle_since_ns;
+	uint64_t now = card_now_ns(), nap;
 
-	if (had_work || !idle_since_ns) {
+	if (had_work || !idle_since_ns)
 		idle_since_ns = now;
-		nap = FIRST_NAP_NS;
-		return 0;
-	}
 	if (now - idle_since_ns < SPIN_NS)
 		return 0;
-	nap = nap * 2 < LONGEST_NAP_NS ? nap * 2 : LONGEST_NAP_NS;
-	return nap;
+	nap = (now - idle_since_ns) / NAP_PART;
+	return nap < LONGEST_NAP_NS ? nap : LONGEST_NAP_NS;
 }
 
 static void sleep_until(uint64_t deadline_ns, uint64_t longest_ns)

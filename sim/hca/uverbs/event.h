@@ -28,8 +28,11 @@ bool event_queue_is_async(const struct event_queue *q);
  * it must live until event_queue_forget(). */
 void event_queue_push(struct event_queue *q, const void *event, uint32_t *reported);
 
-/* Takes the first event: its length, -EAGAIN if there is none, -EINVAL if n is too short,
- * -EIO if there is none and the device has gone. */
+/* Takes the first event, for one who has read a count of 1 off the eventfd: the event's
+ * length; -EINVAL if n is too short, -EIO if the device has gone, and then the count is put
+ * back; -EAGAIN if the event was forgotten meanwhile. */
+int event_queue_take(struct event_queue *q, void *to, size_t n);
+/* The same without waiting, count and event; -EAGAIN if there is none. */
 int event_queue_pop(struct event_queue *q, void *to, size_t n);
 
 /* An object goes: so do its events that nobody read. */
