@@ -205,10 +205,12 @@ static void solicited_only_sleeps_through_the_rest(void **state)
 	fabric_run(p->f, SECOND_NS);
 	fabric_cq_arm(p->b->recv_cq, true);
 	assert_int_equal(b->cq_events, 2);
-	pair_completion(p, p->b->recv_cq);
-	pair_completion(p, p->b->recv_cq);
-	fabric_cq_arm(p->b->recv_cq, true);
-	assert_int_equal(b->cq_events, 2);
+	for (uint32_t i = 0; i < 3; i++) {
+		pair_completion(p, p->b->recv_cq);
+		fabric_cq_arm(p->b->recv_cq, true);
+		/* The second is the solicited one. */
+		assert_int_equal(b->cq_events, 3);
+	}
 	pair_destroy(p);
 }
 

@@ -615,6 +615,34 @@ static void atomic_is_replayed_without_effect(void **state)
 	stage_destroy(s);
 }
 
+static void read_under_way_is_replayed_only_for_what_was_sent(void **state)
+{
+	struct stage *s = stage_create(NULL);
+	struct fabric_region big = fabric_region_create(s->host, 200 * MTU, 15);
+	struct hca_packet p = read_packet(s, 0, 0, 200 * MTU);
+	uint32_t sent;
+
+	(void)state;
+	p.rkey = big.key;
+	p.remote_address = fabric_address(&big, 0);
+	inject(s, p);
+	sent = s->f->nr_logged;
+	assert_in_range(sent, 1, 199);
+	/* The last packet is still to come; the first was, and is asked for again. */
+	p.psn = 199;
+	p.remote_address += 199 * MTU;
+	p.dma_length = MTU;
+	inject(s, p);
+	p = read_packet(s, 0, 0, 200 * MTU);
+	p.rkey = big.key;
+	p.remote_address = fabric_address(&big, 0);
+	inject(s, p);
+	fabric_run(s->f, 1000);
+	assert_int_equal(s->f->nr_logged, 400);
+	fabric_region_destroy(&big);
+	stage_destroy(s);
+}
+
 static void region_that_goes_in_mid_read_ends_it(void **state)
 {
 	struct stage *s = stage_create(NULL);
@@ -818,7 +846,11 @@ static void missing_response_is_asked_for_again(void **state)
 	respond(s, HCA_READ_RESPONSE_FIRST, 0, MTU);
 	expect_silence(s);
 	respond(s, HCA_READ_RESPONSE_FIRST, 1, MTU);
-	respond(s, HCA_READ_RESPONSE_MIDDLE, 2, MTU);
+	expect_silence(s);
+	respond(s, HCA_READ_RESPONSE_MIDDLE, 3, MTU);	/* and the next is lost again */
+	p = expect_request(s, HCA_READ_REQUEST, 2);
+	assert_int_equal(p->dma_length, 3 * MTU);
+	respond(s, HCA_READ_RESPONSE_FIRST, 2, MTU);
 	respond(s, HCA_READ_RESPONSE_MIDDLE, 3, MTU);
 	expect_no_completion(s);
 	respond(s, HCA_READ_RESPONSE_LAST, 4, MTU);
@@ -956,6 +988,7 @@ int main(void)
 		cmocka_unit_test(replay_must_lie_within_the_first_read),
 		cmocka_unit_test(only_as_many_reads_as_agreed_are_remembered),
 		cmocka_unit_test(atomic_is_replayed_without_effect),
+		cmocka_unit_test(read_under_way_is_replayed_only_for_what_was_sent),
 		cmocka_unit_test(region_that_goes_in_mid_read_ends_it),
 		cmocka_unit_test(nak_in_mid_message_resends_from_there),
 		cmocka_unit_test(naks_without_progress_run_out),

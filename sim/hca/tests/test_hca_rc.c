@@ -619,6 +619,33 @@ static void shared_queue_is_consumed_by_its_links(void **state)
 	pair_destroy(p);
 }
 
+static void garbage_link_breaks_the_shared_queue(void **state)
+{
+	struct pair *p = pair_create(NULL, NULL);
+	struct fabric_srq *s = fabric_srq_create(&p->f->host[1], 8);
+	struct fabric_qp *a, *b;
+
+	(void)state;
+	a = fabric_qp_create(&p->f->host[0], &(struct fabric_qp_options) {
+		.send_cq = p->a->send_cq, .recv_cq = p->a->recv_cq });
+	b = fabric_qp_create(&p->f->host[1], &(struct fabric_qp_options) {
+		.send_cq = p->b->send_cq, .recv_cq = p->b->recv_cq, .srq = s });
+	fabric_connect(a, b, NULL);
+	fabric_srq_post(s, NULL, 0);
+	fabric_srq_post(s, NULL, 0);
+	s->buffer[3] = 8;			/* one past the last */
+	for (uint32_t i = 0; i < 2; i++)
+		fabric_post(a, &(struct fabric_wr) { .opcode = MLX5_OPCODE_SEND });
+	assert_failed(pair_completion(p, p->a->send_cq), MLX5_CQE_SYNDROME_REMOTE_OP_ERR);
+	assert_true(fabric_has_event(&p->f->host[1], HCA_EVENT_SRQ_ERROR));
+	assert_true(fabric_has_event(&p->f->host[1], HCA_EVENT_QP_FATAL));
+	assert_int_equal(fabric_state(b), HCA_QP_ERR);
+	fabric_qp_destroy(a);
+	fabric_qp_destroy(b);
+	fabric_srq_destroy(s);
+	pair_destroy(p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -646,6 +673,7 @@ int main(void)
 		cmocka_unit_test(bad_wires_lose_nothing),
 		cmocka_unit_test(each_kind_of_packet_may_get_lost),
 		cmocka_unit_test(shared_queue_is_consumed_by_its_links),
+		cmocka_unit_test(garbage_link_breaks_the_shared_queue),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
