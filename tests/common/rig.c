@@ -162,7 +162,8 @@ struct tent_slot *rig_slot(struct rig_ring *ring, uint32_t i)
 	struct tent_slot *s = (struct tent_slot *)(uintptr_t)ring->host->slots +
 			      ((ring->position + i) & ring->host->slot_mask);
 
-	memset(&s->nr, 0, sizeof(*s) - offsetof(struct tent_slot, nr));
+	/* {seq, nr} is the engine's to look at meanwhile; publishing stores it whole. */
+	memset(&s->user_data, 0, sizeof(*s) - offsetof(struct tent_slot, user_data));
 	return s;
 }
 
