@@ -83,7 +83,8 @@ static int check_core(const struct command *c, const struct qp_request *r)
 	default:
 		return -EINVAL;
 	}
-	if (core->comp_mask || core->create_flags)
+	/* That a QP never hears its own multicasts is true without doing anything. */
+	if (core->comp_mask || core->create_flags & ~(uint32_t)IBV_QP_CREATE_BLOCK_SELF_MCAST_LB)
 		return -EOPNOTSUPP;
 	if (!r->pd || !r->send_cq || !r->recv_cq || (core->is_srq && !r->srq))
 		return -ENOENT;
