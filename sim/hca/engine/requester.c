@@ -86,7 +86,8 @@ static bool begin(struct hca_qp *qp)
 	*e = (struct hca_sent) {
 		.index = w->index, .nr_blocks = w->nr_blocks, .opcode = w->opcode,
 		.syndrome = check(qp, w), .is_signalled = w->is_signalled,
-		.is_fence = w->fence >= FENCE_READS, .wants_response = hca_wqe_wants_response(w->opcode),
+		.is_fence = w->fence >= FENCE_READS,
+		.wants_response = hca_wqe_wants_response(w->opcode),
 		.first_psn = q->next_psn, .length = (uint32_t)w->data.length,
 	};
 	q->is_stuck = e->syndrome;

@@ -28,14 +28,22 @@ static void inject(struct pair *p, const struct seed *s, const uint8_t *payload)
 	const struct fabric_region *r = s->to & 1 ? &p->near : &p->far;
 	uint32_t base = s->to & 2 ? fabric_usual.psn : fabric_usual.psn + 100;
 	struct hca_packet packet = {
-		.opcode = s->opcode, .solicited = s->flags & 1, .ack_request = s->flags & 2,
-		.pkey = 0xffff, .dest_qpn = to->qpn,
+		.opcode = s->opcode,
+		.solicited = s->flags & 1,
+		.ack_request = s->flags & 2,
+		.pkey = 0xffff,
+		.dest_qpn = to->qpn,
 		.psn = (base + (uint32_t)(int8_t)s->psn) & HCA_PSN_MASK,
-		.rkey = r->key + (s->key & 0xf0), .dma_length = (uint32_t)s->dma_length << (s->key & 15),
-		.remote_address = fabric_address(r, 0) + (uint64_t)(int64_t)(int8_t)s->address * 8192,
-		.syndrome = s->syndrome, .payload = payload,
+		.rkey = r->key + (s->key & 0xf0),
+		.dma_length = (uint32_t)s->dma_length << (s->key & 15),
+		.remote_address =
+			fabric_address(r, 0) + (uint64_t)(int64_t)(int8_t)s->address * 8192,
+		.syndrome = s->syndrome,
+		.payload = payload,
 		/* Mostly the sizes that mean something. */
-		.length = s->length < 128 ? s->length : s->length < 250 ? 1024 : s->length * 16,
+		.length = s->length < 128   ? s->length
+			  : s->length < 250 ? 1024
+					    : s->length * 16,
 	};
 
 	hca_receive(to->host->hca, &packet);

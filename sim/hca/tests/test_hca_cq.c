@@ -151,7 +151,7 @@ static void overrun_may_be_ignored(void **state)
 	free(memory);
 }
 
-/* ---- waking ------------------------------------------------------------------------------- */
+/* ---- waking ----------------------------------------------------------------------- */
 
 static void armed_queue_wakes_once(void **state)
 {
@@ -241,6 +241,20 @@ static void polled_mode_sees_the_arm_word(void **state)
 	small_destroy(&s);
 }
 
+/* libmlx5 arms a CQ for the first time by a word of 0, which is also what it began with. */
+static void polled_mode_sees_the_first_arm_word(void **state)
+{
+	struct small s = small_create(16, 64);
+
+	(void)state;
+	memset(s.cq->record + 4, 0, 4);
+	assert_true(hca_poll_records(s.host->hca));
+	assert_false(hca_poll_records(s.host->hca));
+	nop(&s);
+	assert_int_equal(s.host->cq_events, 1);
+	small_destroy(&s);
+}
+
 static void foreign_queue_numbers_are_ignored(void **state)
 {
 	struct small s = small_create(16, 64);
@@ -255,7 +269,7 @@ static void foreign_queue_numbers_are_ignored(void **state)
 	small_destroy(&s);
 }
 
-/* ---- late and lost ---------------------------------------------------------------------------- */
+/* ---- late and lost ---------------------------------------------------------------- */
 
 static void late_completions_keep_their_order_and_wake_late(void **state)
 {
@@ -297,7 +311,7 @@ static void lost_completion_takes_no_entry(void **state)
 	small_destroy(&s);
 }
 
-/* ---- resizing ------------------------------------------------------------------------------------ */
+/* ---- resizing --------------------------------------------------------------------- */
 
 /* What libmlx5 does: moves what is unread, up to the mark, to one index further. */
 static void move_unread(struct fabric_cq *cq, uint8_t *fresh, uint32_t nr, uint32_t cqe_bytes)
@@ -398,6 +412,7 @@ int main(void)
 		cmocka_unit_test(solicited_only_sleeps_through_the_rest),
 		cmocka_unit_test(errors_wake_who_waits_for_solicited),
 		cmocka_unit_test(polled_mode_sees_the_arm_word),
+		cmocka_unit_test(polled_mode_sees_the_first_arm_word),
 		cmocka_unit_test(foreign_queue_numbers_are_ignored),
 		cmocka_unit_test(late_completions_keep_their_order_and_wake_late),
 		cmocka_unit_test(lost_completion_takes_no_entry),

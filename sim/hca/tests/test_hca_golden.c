@@ -56,7 +56,8 @@ static void scene_destroy(struct scene *s)
 
 static void inject(struct scene *s, struct hca_packet p)
 {
-	static const uint8_t bytes[4096] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+	static const uint8_t bytes[4096] = "0123456789abcdefghijklmnopqrstuvwxyz"
+					   "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
 	p.dest_qpn = s->qp->qpn;
 	p.pkey = 0xffff;
@@ -154,7 +155,7 @@ static void read_completion_with_up_to_64_bytes(void **state)
 static void atomic_completion(void **state)
 {
 	static const uint8_t golden[64] = {
-		0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11,		/* as the host has it */
+		0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11,	/* as the host has it */
 		[32] = 0x00, 0xab, 0xcd, 0xef,
 		[44] = 0x00, 0x00, 0x00, 0x08,
 		[48] = 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08,
@@ -233,7 +234,8 @@ static void receive_completion_with_invalidate(void **state)
 	(void)state;
 	assert_int_equal(s.memory.key, 0x180000);
 	receive(&s);
-	inject(&s, (struct hca_packet) { .opcode = HCA_SEND_ONLY_INVALIDATE, .rkey = s.memory.key });
+	inject(&s, (struct hca_packet) { .opcode = HCA_SEND_ONLY_INVALIDATE,
+					 .rkey = s.memory.key });
 	assert_memory_equal(s.cq->buffer, golden, 64);
 	scene_destroy(&s);
 }

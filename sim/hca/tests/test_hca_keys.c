@@ -74,8 +74,9 @@ static void addresses_start_at_the_iova(void **state)
 		uint32_t key;
 
 		memset(bytes, 'b', PAGE);
-		assert_int_equal(hca_mr_create(p->f->host[0].pd, pin(bytes, PAGE), starts[i], PAGE, 0,
-					       &mr, &key), 0);
+		assert_int_equal(hca_mr_create(p->f->host[0].pd, pin(bytes, PAGE), starts[i], PAGE,
+					       0, &mr, &key),
+				 0);
 		assert_int_equal(use_as(p, MLX5_OPCODE_RDMA_WRITE,
 					(struct fabric_sge) { starts[i] + 1, 3, key }), 0);
 		assert_memory_equal(p->far.bytes, "bbb", 4);

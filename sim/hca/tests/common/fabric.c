@@ -20,7 +20,7 @@ static bool happens(struct fabric *f, uint32_t thousandths)
 	return thousandths && fabric_random(f) % 1000 < thousandths;
 }
 
-/* ---- the wire ---------------------------------------------------------------------- */
+/* ---- the wire --------------------------------------------------------------------- */
 
 static void keep(struct fabric_packet *to, const struct hca_packet *p)
 {
@@ -149,7 +149,7 @@ void fabric_run(struct fabric *f, uint64_t ns)
 	}
 }
 
-/* ---- hosts ----------------------------------------------------------------------------- */
+/* ---- hosts ------------------------------------------------------------------------ */
 
 static uint64_t now_ns(void *ctx)
 {

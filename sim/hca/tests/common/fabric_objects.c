@@ -39,7 +39,7 @@ static void put32(uint8_t *to, uint32_t v)
 	memcpy(to, &v, sizeof(v));
 }
 
-/* ---- regions ---------------------------------------------------------------------------- */
+/* ---- regions ---------------------------------------------------------------------- */
 
 struct fabric_region fabric_region_create(struct fabric_host *h, uint64_t length, uint32_t access)
 {
@@ -62,7 +62,7 @@ uint64_t fabric_address(const struct fabric_region *r, uint64_t offset)
 	return (uintptr_t)r->bytes + offset;
 }
 
-/* ---- completion queues ------------------------------------------------------------------- */
+/* ---- completion queues ------------------------------------------------------------ */
 
 struct fabric_cq *fabric_cq_create(struct fabric_host *h, uint32_t nr, uint32_t cqe_bytes)
 {
@@ -146,7 +146,7 @@ bool fabric_poll(struct fabric_cq *cq, struct fabric_cqe *out)
 	return true;
 }
 
-/* ---- shared receive queues ------------------------------------------------------------------ */
+/* ---- shared receive queues -------------------------------------------------------- */
 
 static uint8_t *srq_wqe(struct fabric_srq *s, uint32_t i)
 {
@@ -217,7 +217,7 @@ void fabric_srq_post(struct fabric_srq *s, const struct fabric_sge *sge, uint32_
 	put32(s->record, ++s->counter);
 }
 
-/* ---- queue pairs ------------------------------------------------------------------------------ */
+/* ---- queue pairs ------------------------------------------------------------------ */
 
 struct fabric_qp *fabric_qp_create(struct fabric_host *h, const struct fabric_qp_options *o)
 {
@@ -330,7 +330,7 @@ void fabric_start_ud(struct fabric_qp *qp, uint32_t qkey)
 	modify(qp, &v, IBV_QP_SQ_PSN);
 }
 
-/* ---- work ---------------------------------------------------------------------------------------- */
+/* ---- work ------------------------------------------------------------------------- */
 
 static bool is_atomic(uint8_t opcode)
 {
@@ -342,8 +342,8 @@ static uint32_t put_head(uint8_t *b, const struct fabric_wr *wr)
 	uint32_t at = 16;
 
 	if (wr->dest_qpn) {
-		mlx5dv_set_dgram_seg((void *)(b + at), (uint64_t)wr->qkey << 32, wr->dest_qpn, 1, 0, 0,
-				     0, (uint8_t[6]) { 0 }, 3, 64, 1U << 30, (uint8_t *)wr->dgid);
+		mlx5dv_set_dgram_seg((void *)(b + at), (uint64_t)wr->qkey << 32, wr->dest_qpn, 1, 0,
+				     0, 0, (uint8_t[6]){0}, 3, 64, 1U << 30, (uint8_t *)wr->dgid);
 		at += 48;
 	} else if (is_atomic(wr->opcode) || wr->opcode == MLX5_OPCODE_RDMA_READ ||
 		   wr->opcode == MLX5_OPCODE_RDMA_WRITE ||
