@@ -27,6 +27,11 @@ enum {
 	HCA_BUDGET = 64,
 };
 
+/* What the card puts into the send record of a QP that leaves RESET and into a new CQ's arm
+ * record, and no program does: what differs from it has been written. A real card writes
+ * nothing there, as it sees each store into a register. */
+#define HCA_UNWRITTEN 0xffffffffU
+
 /* ---- memory -------------------------------------------------------------- */
 
 struct hca_pd {
@@ -180,7 +185,7 @@ struct hca_qp {
 	struct hca_qp_values values;
 	uint32_t qpn;
 	uint16_t rq_consumed;
-	bool has_rung;			/* since RESET: its send record means something */
+	bool has_rung;			/* or seems to have, since RESET: its send record counts */
 	bool wants_run;			/* stopped by its budget only */
 	bool has_established, is_drained;
 	bool lost_cqe;			/* its CQ is in error, so it will be */
@@ -204,6 +209,7 @@ struct hca {
 	struct hca_qp **qp_table;
 	uint32_t next_qp;
 	uint32_t nr_late;		/* CQEs that wait for late_cqe_ns */
+	bool has_rung;			/* a send doorbell, since records were last polled */
 	uint8_t payload[HCA_MAX_PAYLOAD];	/* of the packet being made */
 };
 
@@ -275,7 +281,7 @@ void hca_cq_free(struct hca_cq *cq);
 struct hca_done {
 	struct hca_qp *qp;
 	uint16_t wqe_index;
-	uint8_t opcode;			/* requester: of the WQE; responder: MLX5_CQE_RESP_* */
+	uint8_t opcode;			/* of the WQE; receiving: MLX5_CQE_RESP_* */
 	uint32_t bytes;
 	uint32_t immediate;		/* as the program reads it from memory */
 	uint32_t source_qpn;
@@ -318,6 +324,8 @@ void hca_qp_settle(struct hca_qp *qp);
 void hca_qp_free(struct hca_qp *qp);
 /* Takes what the send record says; false: nothing new. */
 bool hca_qp_load_record(struct hca_qp *qp);
+/* Whether the program has written the send record since RESET. */
+bool hca_qp_has_posted(const struct hca_qp *qp);
 /* Runs what is due; when to come again. */
 uint64_t hca_qp_timer(struct hca_qp *qp, uint64_t now_ns);
 

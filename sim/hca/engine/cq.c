@@ -49,12 +49,16 @@ int hca_cq_create(struct hca *h, const struct hca_cq_attr *a, struct hca_cq **ou
 		return -ENOMEM;
 	cq->hca = h;
 	cq->attr = *a;
+	cq->arm_record = HCA_UNWRITTEN;
 	cq->late = calloc(a->nr_cqes, sizeof(*cq->late));
 	if (!cq->late || hca_table_add(&h->cqs, cq, &cq->cqn)) {
 		free(cq->late);
 		free(cq);
 		return -ENOMEM;
 	}
+	/* The first time a program may arm it by a word of 0, which lies there already. */
+	umem_write(a->record, a->record_offset + ARM_RECORD, &cq->arm_record,
+		   sizeof(cq->arm_record));
 	*out = cq;
 	*cqn = cq->cqn;
 	return 0;

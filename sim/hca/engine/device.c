@@ -163,6 +163,7 @@ void hca_send_doorbell(struct hca *h, uint32_t qpn)
 {
 	struct hca_qp *qp = hca_qp_find(h, qpn);
 
+	h->has_rung = true;
 	if (!qp)
 		return;
 	h->config.counters->doorbells++;
@@ -184,11 +185,14 @@ static bool poll_cqs(struct hca *h)
 
 bool hca_poll_records(struct hca *h)
 {
-	bool found = poll_cqs(h);
+	bool found = poll_cqs(h), has_rung = h->has_rung;
 
+	h->has_rung = false;
 	for (struct list *n = h->qps.next; n != &h->qps; n = n->next) {
 		struct hca_qp *qp = list_entry(n, struct hca_qp, all);
 
+		if (has_rung && !qp->has_rung)
+			qp->has_rung = hca_qp_has_posted(qp);
 		if (!qp->has_rung || !hca_qp_load_record(qp))
 			continue;
 		found = true;

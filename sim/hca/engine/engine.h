@@ -207,7 +207,8 @@ uint64_t hca_qp_bytes_in_flight(const struct hca_qp *qp);
  * is ignored, as hardware does. */
 void hca_send_doorbell(struct hca *h, uint32_t qpn);
 /* Polled mode: looks at the records of all QPs that have rung once, and at the arm words
- * of CQs. True: there was work. */
+ * of CQs. After a send doorbell also at those of QPs that have not: theirs may have been
+ * overwritten, in the same register, before it was seen. True: there was work. */
 bool hca_poll_records(struct hca *h);
 /* A packet that the wire found sound. */
 void hca_receive(struct hca *h, const struct hca_packet *p);

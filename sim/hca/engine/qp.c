@@ -213,6 +213,15 @@ static void enter(struct hca_qp *qp, enum hca_qp_state from, enum hca_qp_state t
 		hca_qp_load_record(qp);
 }
 
+/* Whatever the record of a new queue holds, nobody has posted. */
+static void clear_record(struct hca_qp *qp)
+{
+	uint32_t word = HCA_UNWRITTEN;
+
+	qp->has_rung = false;
+	umem_write(qp->attr.record, qp->attr.record_offset + SEND_RECORD, &word, sizeof(word));
+}
+
 int hca_qp_modify(struct hca_qp *qp, const struct hca_qp_values *v, uint32_t mask)
 {
 	enum hca_qp_state from = qp->values.state, to;
@@ -223,6 +232,8 @@ int hca_qp_modify(struct hca_qp *qp, const struct hca_qp_values *v, uint32_t mas
 	if (to > HCA_QP_ERR || !hca_qp_change_is_legal(qp->attr.transport, from, to, mask) ||
 	    !values_are_sound(qp->hca, v, mask))
 		return -EINVAL;
+	if (from == HCA_QP_RESET && to != HCA_QP_RESET)
+		clear_record(qp);
 	if (to == HCA_QP_RESET) {
 		reset(qp);
 	} else if (to == HCA_QP_ERR) {
@@ -292,6 +303,15 @@ static uint16_t nr_held(const struct hca_qp *qp)
 	if (q->head != q->tail)
 		oldest = hca_sent_at(qp, q->head)->index;
 	return (uint16_t)(q->pi - oldest);
+}
+
+bool hca_qp_has_posted(const struct hca_qp *qp)
+{
+	uint32_t word;
+
+	return qp->values.state != HCA_QP_RESET &&
+	       !umem_load32(qp->attr.record, qp->attr.record_offset + SEND_RECORD, &word) &&
+	       word != HCA_UNWRITTEN;
 }
 
 bool hca_qp_load_record(struct hca_qp *qp)

@@ -472,6 +472,35 @@ static void polled_records_need_a_first_ring(void **state)
 	pair_destroy(p);
 }
 
+/* The register that they share held the first's, until the second's came. */
+static void overwritten_first_doorbell_is_not_lost(void **state)
+{
+	struct pair *p = pair_create(NULL, NULL);
+	struct fabric_qp_options o = { .transport = HCA_RC, .send_cq = p->a->send_cq,
+				       .recv_cq = p->a->recv_cq };
+	struct fabric_qp *first = fabric_qp_create(&p->f->host[0], &o);
+	struct fabric_qp *silent = fabric_qp_create(&p->f->host[0], &o);
+	struct fabric_wr nop = { .fm_ce_se = SIGNALED };
+	struct fabric_cqe c;
+
+	(void)state;
+	memset(silent->record, 0x5a, 8);	/* a custom allocator's may be full of anything */
+	fabric_connect_to(first, 2, 0, 0, &fabric_usual);
+	fabric_connect_to(silent, 2, 0, 0, &fabric_usual);
+	fabric_write_wqe(first, &nop);
+	fabric_post(p->a, &nop);
+	assert_true(hca_poll_records(p->f->host[0].hca));
+	assert_true(fabric_poll(p->a->send_cq, &c));
+	assert_int_equal(c.qpn, p->a->qpn);
+	assert_true(fabric_poll(p->a->send_cq, &c));
+	assert_int_equal(c.qpn, first->qpn);
+	assert_false(hca_poll_records(p->f->host[0].hca));
+	assert_int_equal(fabric_state(silent), HCA_QP_RTS);
+	fabric_qp_destroy(first);
+	fabric_qp_destroy(silent);
+	pair_destroy(p);
+}
+
 static void first_packet_before_rts_is_reported(void **state)
 {
 	struct alone a = alone_create(HCA_RC);
@@ -530,6 +559,7 @@ int main(void)
 		cmocka_unit_test(chosen_wqe_ends_with_the_chosen_syndrome),
 		cmocka_unit_test(removed_device_flushes_everybody),
 		cmocka_unit_test(polled_records_need_a_first_ring),
+		cmocka_unit_test(overwritten_first_doorbell_is_not_lost),
 		cmocka_unit_test(first_packet_before_rts_is_reported),
 		cmocka_unit_test(shared_queue_users_hear_that_nothing_more_comes),
 	};
