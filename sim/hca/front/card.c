@@ -17,6 +17,7 @@ struct process process = { .kick_fd = -1 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned nr_waiting;
+#define MOMENT_NS 100000
 
 void card_lock(void)
 {
@@ -30,11 +31,19 @@ void card_unlock(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* The mutex alone would let one who unlocks and locks again have it each time. */
+/* The mutex alone would let one who unlocks and locks again have it each time: the others
+ * need a moment to wake. */
 void card_give_way(void)
 {
-	if (__atomic_load_n(&nr_waiting, __ATOMIC_RELAXED))
+	uint64_t start = 0;
+
+	while (__atomic_load_n(&nr_waiting, __ATOMIC_RELAXED)) {
+		if (!start)
+			start = card_now_ns();
+		else if (card_now_ns() - start > MOMENT_NS)
+			break;
 		sched_yield();
+	}
 }
 
 uint64_t card_now_ns(void)
