@@ -103,4 +103,10 @@ void uar_range_goes(const void *start, size_t length);
 /* Doorbells that could not be served where they rang; under the lock. */
 void uar_run_deferred(void);
 
+/* ---- mapping.c ---------------------------------------------------------------- */
+
+/* What lies at these addresses is about to go: doorbells are no longer seen there, and the
+ * device keeps what it has registered. Not under the lock. */
+void mapping_goes(const void *start, size_t length);
+
 #endif /* TENT_SIM_HCA_FRONT_CARD_H */

@@ -12,10 +12,15 @@
 #include "sim/hca/front/descriptor.h"
 #include "sim/hca/front/interpose.h"
 
-static void range_goes(const void *start, size_t length)
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24		/* Linux 5.18 */
+#endif
+
+void mapping_goes(const void *start, size_t length)
 {
 	if (!process.host)
 		return;
+	length += -length % UVERBS_PAGE;	/* whole pages go, whatever was asked */
 	card_lock();
 	uar_range_goes(start, length);
 	card_unlock();
@@ -53,7 +58,7 @@ static void *map(void *address, size_t length, int protection, int flags, int fd
 	void *at;
 
 	if (flags & MAP_FIXED)
-		range_goes(address, length);
+		mapping_goes(address, length);
 	if (d && d->kind == DESCRIPTOR_DEVICE)
 		at = map_device(&d->device, address, length, protection, flags, fd, offset);
 	else
@@ -77,7 +82,7 @@ INTERPOSE void *mmap64(void *address, size_t length, int protection, int flags, 
 
 INTERPOSE int munmap(void *address, size_t length)
 {
-	range_goes(address, length);
+	mapping_goes(address, length);
 	return NEXT(munmap)(address, length);
 }
 
@@ -91,16 +96,17 @@ INTERPOSE void *mremap(void *address, size_t old_length, size_t new_length, int 
 		va_start(args, flags);
 		target = va_arg(args, void *);
 		va_end(args);
-		range_goes(target, new_length);
+		mapping_goes(target, new_length);
 	}
-	range_goes(address, old_length);
+	mapping_goes(address, old_length);
 	return NEXT(mremap)(address, old_length, new_length, flags, target);
 }
 
 /* Advice that makes the kernel give back pages. */
 INTERPOSE int madvise(void *address, size_t length, int advice)
 {
-	if (advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE)
-		range_goes(address, length);
+	if (advice == MADV_DONTNEED || advice == MADV_DONTNEED_LOCKED || advice == MADV_FREE ||
+	    advice == MADV_REMOVE)
+		mapping_goes(address, length);
 	return NEXT(madvise)(address, length, advice);
 }

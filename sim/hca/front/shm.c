@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shm.c - System V segments, whose detaching the kernel reports to no userfaultfd.
+ * shm.c - System V segments, whose coming and going the kernel reports to no userfaultfd.
  */
 #undef _FORTIFY_SOURCE
 #define _GNU_SOURCE
@@ -9,8 +9,8 @@
 #include <string.h>
 #include <sys/shm.h>
 
+#include "sim/hca/front/card.h"
 #include "sim/hca/front/interpose.h"
-#include "sim/hca/mem/umem.h"
 
 /* Of the segment attached at start; 0: none. It may lie in several mappings by now. */
 static uint64_t segment_bytes(uint64_t start)
@@ -38,6 +38,20 @@ INTERPOSE int shmdt(const void *start)
 	uint64_t bytes = segment_bytes((uintptr_t)start);
 
 	if (bytes)
-		umem_range_goes(start, bytes);
+		mapping_goes(start, bytes);
 	return NEXT(shmdt)(start);
+}
+
+/* In place of what is mapped there. */
+INTERPOSE void *shmat(int id, const void *address, int flags)
+{
+	uintptr_t start = (uintptr_t)address;
+	struct shmid_ds segment;
+
+	if (flags & SHM_REMAP && !shmctl(id, IPC_STAT, &segment)) {
+		if (flags & SHM_RND)
+			start -= start % (uintptr_t)SHMLBA;
+		mapping_goes((void *)start, segment.shm_segsz);
+	}
+	return NEXT(shmat)(id, address, flags);
 }

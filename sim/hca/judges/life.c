@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * life.c - a program that forks, execs, dups, is killed and waits for events, on a device
- * that it shares with its children. Ends with 0 and "life: ok", or says which line failed.
+ * that it shares with its children, and that takes registered pages away. Ends with 0 and "life: ok", or says which line failed.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -99,22 +101,29 @@ static void drop(struct loop *l)
 	CHECK(!ibv_close_device(l->context));
 }
 
-static void write_once(struct loop *l)
+/* The first bytes of memory go to an address. */
+static enum ibv_wc_status write_to(struct loop *l, void *to, uint32_t rkey)
 {
-	static int value;
-	struct ibv_sge s = { (uintptr_t)memory, sizeof(value), l->mr->lkey };
+	struct ibv_sge s = { (uintptr_t)memory, sizeof(int), l->mr->lkey };
 	struct ibv_send_wr w = { .sg_list = &s, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
-		.send_flags = IBV_SEND_SIGNALED,
-		.wr.rdma = { (uintptr_t)memory + TARGET, l->mr->rkey } }, *bad;
+		.send_flags = IBV_SEND_SIGNALED, .wr.rdma = { (uintptr_t)to, rkey } }, *bad;
 	struct ibv_wc wc;
 	int n;
 
-	value++;
-	memcpy(memory, &value, sizeof(value));
 	CHECK(!ibv_post_send(l->qp, &w, &bad));
 	while (!(n = ibv_poll_cq(l->cq, 1, &wc)))
 		;
-	CHECK(n == 1 && wc.status == IBV_WC_SUCCESS);
+	CHECK(n == 1);
+	return wc.status;
+}
+
+static void write_once(struct loop *l)
+{
+	static int value;
+
+	value++;
+	memcpy(memory, &value, sizeof(value));
+	CHECK(write_to(l, memory + TARGET, l->mr->rkey) == IBV_WC_SUCCESS);
 	CHECK(!memcmp(memory + TARGET, &value, sizeof(value)));
 }
 
@@ -215,6 +224,86 @@ static void nothing_is_left_open(void)
 	CHECK(nr_descriptors() == before);
 }
 
+static void *map_page(void *at, int flags)
+{
+	void *page = mmap(at, TARGET, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+
+	CHECK(page != MAP_FAILED);
+	return page;
+}
+
+static void map_over(void *page)
+{
+	map_page(page, MAP_FIXED);
+}
+
+static void move_over(void *page)
+{
+	void *other = map_page(NULL, 0);
+
+	CHECK(mremap(other, TARGET, TARGET, MREMAP_MAYMOVE | MREMAP_FIXED, page) == page);
+}
+
+static void drop_page(void *page)
+{
+	CHECK(!madvise(page, TARGET, MADV_DONTNEED));
+}
+
+static void drop_locked_page(void *page)
+{
+	CHECK(!mlock(page, TARGET) && !madvise(page, TARGET, 24 /* MADV_DONTNEED_LOCKED */));
+}
+
+static void attach_over(void *page)
+{
+	int id = shmget(IPC_PRIVATE, TARGET, 0600);
+
+	CHECK(id >= 0 && shmat(id, (char *)page + 100, SHM_REMAP | SHM_RND) == page);
+	CHECK(!shmctl(id, IPC_RMID, NULL));
+}
+
+/* The device has the page that was registered, and what took its place is not that. */
+static void a_page_that_went_is_not_written(void (*replace)(void *page))
+{
+	char *page = map_page(NULL, 0);
+	struct ibv_mr *mr;
+	struct loop l;
+
+	make(&l);
+	write_once(&l);
+	CHECK(mr = ibv_reg_mr(l.pd, page, TARGET, ACCESS));
+	CHECK(write_to(&l, page, mr->rkey) == IBV_WC_SUCCESS && !memcmp(page, memory, 4));
+	replace(page);
+	CHECK(!page[0]);
+	write_to(&l, page, mr->rkey);
+	CHECK(!memcmp(page, "\0\0\0", 4));
+	CHECK(!ibv_dereg_mr(mr));
+	drop(&l);
+	munmap(page, TARGET);
+}
+
+static void a_detached_segment_is_still_the_device_s(void)
+{
+	int id = shmget(IPC_PRIVATE, TARGET, 0600);
+	void *page = shmat(id, NULL, 0), *again;
+	struct ibv_mr *mr;
+	struct loop l;
+
+	make(&l);
+	write_once(&l);
+	CHECK(id >= 0 && page != (void *)-1);
+	CHECK(mr = ibv_reg_mr(l.pd, page, TARGET, ACCESS));
+	CHECK(!shmdt(page));
+	CHECK(map_page(page, MAP_FIXED_NOREPLACE) == page);
+	CHECK(write_to(&l, page, mr->rkey) == IBV_WC_SUCCESS);
+	again = shmat(id, NULL, 0);
+	CHECK(again != (void *)-1 && !memcmp(again, memory, 4) && !memcmp(page, "\0\0\0", 4));
+	CHECK(!shmdt(again) && !shmctl(id, IPC_RMID, NULL));
+	CHECK(!ibv_dereg_mr(mr) && !munmap(page, TARGET));
+	drop(&l);
+}
+
 int main(int argc, char **argv)
 {
 	struct loop l;
@@ -233,6 +322,12 @@ int main(int argc, char **argv)
 		a_killed_child_harms_nobody(&l, i * 10000);
 	drop(&l);
 	nothing_is_left_open();
+	a_page_that_went_is_not_written(map_over);
+	a_page_that_went_is_not_written(move_over);
+	a_page_that_went_is_not_written(drop_page);
+	a_page_that_went_is_not_written(drop_locked_page);
+	a_page_that_went_is_not_written(attach_over);
+	a_detached_segment_is_still_the_device_s();
 	make(&l);
 	write_once(&l);
 	execl("/proc/self/exe", argv[0], "again", NULL);
