@@ -143,7 +143,7 @@ static int make_device_file(unsigned index)
 	fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return -errno;
-	if (ftruncate(fd, (off_t)UVERBS_FILE_BYTES) || clock_write(fd) ||
+	if (ftruncate(fd, (off_t)UVERBS_FILE_BYTES) || clock_write(fd) || fchmod(fd, 0666) ||
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
 		rc = -errno;
 		plain_close(fd);

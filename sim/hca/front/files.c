@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "sim/hca/front/descriptor.h"
@@ -149,6 +150,21 @@ INTERPOSE int faccessat(int dir, const char *path, int mode, int flags)
 	char buffer[PATH_MAX];
 
 	return NEXT(faccessat)(dir, path_rewrite(path, buffer), mode, flags);
+}
+
+/* ls -l asks for these. */
+INTERPOSE ssize_t getxattr(const char *path, const char *name, void *to, size_t n)
+{
+	char buffer[PATH_MAX];
+
+	return NEXT(getxattr)(path_rewrite(path, buffer), name, to, n);
+}
+
+INTERPOSE ssize_t lgetxattr(const char *path, const char *name, void *to, size_t n)
+{
+	char buffer[PATH_MAX];
+
+	return NEXT(lgetxattr)(path_rewrite(path, buffer), name, to, n);
 }
 
 INTERPOSE ssize_t readlink(const char *path, char *to, size_t n)

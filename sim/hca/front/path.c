@@ -11,9 +11,25 @@
 
 #define NODES "/dev/infiniband/"
 
+/* Read once, while there is one thread: the program may change its environment later. */
+static char dir[PATH_MAX - 64];
+static bool is_dir_known;
+
+__attribute__((constructor)) static void learn_dir(void)
+{
+	const char *value = getenv(TREE_ENV);
+
+	if (!is_dir_known && value && strlen(value) < sizeof(dir))
+		strcpy(dir, value);
+	is_dir_known = true;
+}
+
+/* NULL: the program shall see no cards. Other libraries' constructors may come first. */
 static const char *tree_dir(void)
 {
-	return getenv(TREE_ENV);
+	if (!is_dir_known)
+		learn_dir();
+	return dir[0] ? dir : NULL;
 }
 
 bool path_has_tree(void)
@@ -39,20 +55,16 @@ static bool is_ours(const char *path)
 
 const char *path_rewrite(const char *path, char buffer[PATH_MAX])
 {
-	const char *dir;
-
-	if (!path || path[0] != '/' || !is_ours(path))
+	if (!path || path[0] != '/' || !is_ours(path) || !tree_dir())
 		return path;
-	dir = tree_dir();
-	if (!dir || snprintf(buffer, PATH_MAX, "%s%s", dir, path) >= PATH_MAX)
+	if (snprintf(buffer, PATH_MAX, "%s%s", tree_dir(), path) >= PATH_MAX)
 		return path;
 	return buffer;
 }
 
 void path_hide_tree(char *path)
 {
-	const char *dir = tree_dir();
-	size_t n = dir ? strlen(dir) : 0;
+	size_t n = tree_dir() ? strlen(tree_dir()) : 0;
 
 	if (n && !strncmp(path, dir, n) && path[n] == '/')
 		memmove(path, path + n, strlen(path + n) + 1);
