@@ -24,6 +24,18 @@ seed() { # NAME CORPUS
 			printf '\100'
 			head -c 119 /dev/zero
 		done > "$2/three_reads" ;;
+	fuzz_hca_wqe)	# mode (all plausible), then one WQE of 1024 bytes for each opcode
+		printf '\17' > "$2/each_opcode"
+		for opcode in 00 01 10 11 12 13 20 21 22; do
+			printf '\0\0\0\'$opcode'\0\0\0\3\0\0\0\10'
+			head -c 22 /dev/zero
+			printf '\4\0'
+			head -c 28 /dev/zero
+		done >> "$2/each_opcode" ;;
+	fuzz_hca_packet) # a receive, and a work request of our own, with each operation
+		for operation in 00 02 04 06 07 10 12 14 17 21 22 23 24; do
+			printf '\'$operation'\0\0\0\0\37\2\10\10\0\15\1'
+		done > "$2/each_operation" ;;
 	esac
 }
 
