@@ -190,6 +190,7 @@ struct hca_qp {
 	bool has_established, is_drained;
 	bool lost_cqe;			/* its CQ is in error, so it will be */
 	uint64_t flush_poll_ns, flush_wait_ns; /* in ERR nobody rings for receives */
+	uint64_t bytes_in_flight;	/* as last told */
 	struct hca_requester req;
 	struct hca_responder resp;
 };
@@ -210,6 +211,8 @@ struct hca {
 	uint32_t next_qp;
 	uint32_t nr_late;		/* CQEs that wait for late_cqe_ns */
 	bool has_rung;			/* a send doorbell, since records were last polled */
+	uint64_t bytes_in_flight;	/* of all QPs */
+	const struct hca_qp *gauged[HCA_GAUGES]; /* whose each place is */
 	uint8_t payload[HCA_MAX_PAYLOAD];	/* of the packet being made */
 };
 
@@ -356,6 +359,10 @@ void hca_respond_last(struct hca_qp *qp, uint8_t aeth, uint32_t psn);
 /* ---- ud.c ---- */
 void hca_ud_run(struct hca_qp *qp);
 void hca_ud_receive(struct hca_qp *qp, const struct hca_packet *p);
+
+/* ---- gauge.c ---- */
+void hca_gauge_update(struct hca_qp *qp);
+void hca_gauge_forget(struct hca_qp *qp);
 
 /* ---- trace.c: nothing when nobody listens ---- */
 void hca_trace_wqe(const struct hca_qp *qp, const struct hca_wqe *w);

@@ -49,6 +49,21 @@ struct hca_counters {
 	uint64_t doorbells, cq_arms;
 };
 
+/* What is on its way now. Likewise one writer; an entry that is read while it changes may be
+ * of two moments. */
+enum { HCA_GAUGES = 18 };
+
+struct hca_in_flight {			/* of a QP; qpn 0: nobody's */
+	uint32_t qpn;
+	uint32_t bytes;			/* hca_qp_bytes_in_flight() */
+	uint32_t first_psn, next_psn;	/* oldest without acknowledgement, next to send */
+};
+
+struct hca_gauges {
+	uint64_t bytes_in_flight;	/* of all QPs */
+	struct hca_in_flight qps[HCA_GAUGES]; /* those that had something first */
+};
+
 enum hca_event {			/* as IBV_EVENT_* */
 	HCA_EVENT_CQ_ERROR,
 	HCA_EVENT_QP_FATAL,
@@ -80,6 +95,7 @@ struct hca_config {
 	const struct hca_env *env;
 	struct hca_faults *faults;	/* may be shared; not NULL */
 	struct hca_counters *counters;	/* not NULL */
+	struct hca_gauges *gauges;	/* zeroed, or NULL: nobody reads them */
 	bool is_ethernet;
 	uint32_t first_qpn, nr_qpns;	/* the QPNs this process may hand out */
 	uint32_t max_sge, max_rd_atomic, max_inline_bytes;
@@ -198,7 +214,8 @@ int hca_qp_create(struct hca *h, const struct hca_qp_attr *a, struct hca_qp **ou
 int hca_qp_modify(struct hca_qp *qp, const struct hca_qp_values *v, uint32_t mask);
 void hca_qp_query(const struct hca_qp *qp, struct hca_qp_values *out);
 int hca_qp_destroy(struct hca_qp *qp);
-/* Sent or asked for, and not acknowledged. */
+/* Of WRITEs and SENDs: sent and not acknowledged; of READs and atomics: asked for and not
+ * here. What is going to be sent again is not on its way. Datagrams never are. */
 uint64_t hca_qp_bytes_in_flight(const struct hca_qp *qp);
 
 /* ---- what drives it ------------------------------------------------------- */

@@ -86,6 +86,7 @@ static void reset(struct hca_qp *qp)
 	if (!qp->values.path_mtu_bytes)
 		qp->values.path_mtu_bytes = HCA_MAX_PAYLOAD;
 	list_remove(&qp->active);
+	hca_gauge_forget(qp);
 }
 
 int hca_qp_create(struct hca *h, const struct hca_qp_attr *a, struct hca_qp **out,
@@ -119,6 +120,7 @@ int hca_qp_create(struct hca *h, const struct hca_qp_attr *a, struct hca_qp **ou
 void hca_qp_free(struct hca_qp *qp)
 {
 	count_users(qp, -1U);
+	hca_gauge_forget(qp);
 	list_remove(&qp->active);
 	list_remove(&qp->all);
 	qp->hca->qp_table[qp->qpn - qp->hca->config.first_qpn] = NULL;
@@ -258,13 +260,6 @@ void hca_qp_query(const struct hca_qp *qp, struct hca_qp_values *out)
 		out->sq_psn = qp->req.next_psn;
 }
 
-uint64_t hca_qp_bytes_in_flight(const struct hca_qp *qp)
-{
-	int32_t packets = psn_diff(hca_requester_position(qp), qp->req.una);
-
-	return packets > 0 ? (uint64_t)packets * hca_mtu(qp) : 0;
-}
-
 void hca_qp_fail(struct hca_qp *qp)
 {
 	enum hca_qp_state from = qp->values.state;
@@ -282,6 +277,7 @@ void hca_qp_fail(struct hca_qp *qp)
 	hca_recv_flush(qp);
 	qp->resp.queue_head = qp->resp.queue_tail;
 	qp->resp.is_due = false;
+	hca_gauge_forget(qp);
 	if (qp->attr.srq)
 		hca_event(qp->hca, HCA_EVENT_LAST_WQE_REACHED, qp->attr.cookie);
 }
@@ -372,6 +368,7 @@ void hca_qp_settle(struct hca_qp *qp)
 	run(qp);
 	if (qp->lost_cqe && qp->values.state != HCA_QP_ERR)
 		fatal(qp);
+	hca_gauge_update(qp);
 	is_due = next_due(qp) != UINT64_MAX && qp->values.state != HCA_QP_RESET;
 	if (is_due && !is_listed)
 		list_append(&qp->hca->active, &qp->active);

@@ -209,6 +209,7 @@ static int make_engine(struct card *card)
 		.env = &card->hca_env,
 		.faults = &memory_of(card)->engine,
 		.counters = &memory_of(card)->slots[slot].engine,
+		.gauges = &memory_of(card)->slots[slot].gauges,
 		.is_ethernet = port->wire.is_ethernet,
 		.first_qpn = slot << HOST_SLOT_SHIFT,
 		.nr_qpns = 1U << HOST_SLOT_SHIFT,

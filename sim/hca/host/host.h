@@ -72,7 +72,9 @@ struct host_faults {			/* of the commands; zero is off */
 struct host_slot_counters {
 	struct hca_counters engine;
 	struct wire_counters wire;
-	uint8_t resv[512 - sizeof(struct hca_counters) - sizeof(struct wire_counters)];
+	struct hca_gauges gauges;
+	uint8_t resv[512 - sizeof(struct hca_counters) - sizeof(struct wire_counters) -
+		     sizeof(struct hca_gauges)];
 };
 
 struct host_memory_device {

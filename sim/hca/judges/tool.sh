@@ -89,6 +89,19 @@ assert device["ports"][0]["state"] == "up" and device["ports"][0]["gids"], devic
 ' || judge_failed "ctl show --json"
 ok "ctl show --json"
 
+# A message that nobody ever acknowledges, seen from outside.
+with --fault drop_requests=100% --fault timeouts=10000% -- '
+	for server in "" 127.0.0.1; do ibv_rc_pingpong -g 0 -s 20000 $server > /dev/null & sleep 0.5; done
+	$T ctl 0 show --json; kill %1 %2' 2> $LOG/out | python3 -c '
+import json, sys
+device, = json.load(sys.stdin)
+sender, = [p for p in device["processes"] if p["bytes_in_flight"]]
+qp, = sender["qps_in_flight"]
+assert device["bytes_in_flight"] == sender["bytes_in_flight"] == qp["bytes"] == 20000, device
+assert (qp["next_psn"] - qp["first_psn"]) % 2**24 == 20 and qp["qpn"] >> 16 == sender["slot"], qp
+' || judge_failed "bytes in flight in ctl show --json" $LOG/out
+ok "bytes in flight in ctl show --json"
+
 # ---- a wire that is not perfect: slower, but nothing is lost
 
 for fault in loss=1% "latency=20us jitter=200us" reorder=0.1% bandwidth=100mbit \
@@ -111,7 +124,7 @@ says 0 "PORT_ACTIVE" ip netns exec $B setpriv --reuid 65534 --regid 65534 --clea
 # ---- hosts
 
 says 7 "host 1 of 3" $SIM hosts 3 -- bash -c 'echo host $TENT_SIM_HOST of $TENT_SIM_HOSTS
-	[ $TENT_SIM_HOST != 2 ] || exit 7; sleep 60'
+	[ $TENT_SIM_HOST = 2 ] || sleep 60; sleep 1; exit 7'
 says 0 "1000 iters" $SIM hosts 2 --link ib -- bash -c 'if [ $TENT_SIM_HOST = 1 ]
 	then ibv_rc_pingpong; else sleep 1; ibv_rc_pingpong $TENT_SIM_ADDRESS_1; fi'
 timeout -s KILL 1 $SIM hosts 2 sleep 60 > /dev/null 2>&1

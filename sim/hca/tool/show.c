@@ -47,6 +47,36 @@ static uint64_t total(const struct host_memory_device *m, const struct counter *
 	return sum;
 }
 
+/* ---- what is on its way ------------------------------------------------------ */
+
+static uint64_t in_flight(const struct host_slot_counters *s)
+{
+	return __atomic_load_n(&s->gauges.bytes_in_flight, __ATOMIC_RELAXED);
+}
+
+/* Of processes that live: what another had on its way is on no way any more. */
+static uint64_t total_in_flight(const struct host_table *t, const struct host_memory_device *m)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < HOST_NR_SLOTS; i++)
+		if (t->users[i].pid)
+			sum += in_flight(&m->slots[i]);
+	return sum;
+}
+
+/* False: the place is nobody's. */
+static bool read_gauge(const struct host_slot_counters *s, uint32_t i, struct hca_in_flight *out)
+{
+	const struct hca_in_flight *from = &s->gauges.qps[i];
+
+	out->qpn = __atomic_load_n(&from->qpn, __ATOMIC_RELAXED);
+	out->bytes = __atomic_load_n(&from->bytes, __ATOMIC_RELAXED);
+	out->first_psn = __atomic_load_n(&from->first_psn, __ATOMIC_RELAXED);
+	out->next_psn = __atomic_load_n(&from->next_psn, __ATOMIC_RELAXED);
+	return out->qpn;
+}
+
 /* ---- what both forms need ---------------------------------------------------- */
 
 static bool is_shown(uint32_t device, uint32_t i)
@@ -100,6 +130,18 @@ static void faults_text(const struct host_memory_device *m)
 	}
 }
 
+static void in_flight_text(const struct host_table *t, const struct host_memory_device *m)
+{
+	struct hca_in_flight g;
+
+	printf("  %-18s %20llu\n", "bytes_in_flight", (unsigned long long)total_in_flight(t, m));
+	for (uint32_t slot = 0; slot < HOST_NR_SLOTS; slot++)
+		for (uint32_t i = 0; t->users[slot].pid && i < HCA_GAUGES; i++)
+			if (read_gauge(&m->slots[slot], i, &g))
+				printf("    QP %#x of process %u: %u, PSN %u to before %u\n", g.qpn,
+				       t->users[slot].pid, g.bytes, g.first_psn, g.next_psn);
+}
+
 static void device_text(const struct host_table *t, const struct host_memory *m, uint32_t n)
 {
 	const struct host_device *d = &t->devices[n];
@@ -112,6 +154,7 @@ static void device_text(const struct host_table *t, const struct host_memory *m,
 	for (size_t i = 0; i < NR_COUNTERS; i++)
 		printf("  %-18s %20llu\n", counters[i].name,
 		       (unsigned long long)total(&m->devices[n], &counters[i]));
+	in_flight_text(t, &m->devices[n]);
 }
 
 void show_text(const struct host_table *t, const struct host_memory *m, uint32_t device)
@@ -153,6 +196,23 @@ static void faults_json(const struct host_memory_device *m)
 	}
 }
 
+static void in_flight_json(const struct host_slot_counters *s)
+{
+	struct hca_in_flight g;
+	bool is_first = true;
+
+	printf(", \"bytes_in_flight\": %llu, \"qps_in_flight\": [",
+	       (unsigned long long)in_flight(s));
+	for (uint32_t i = 0; i < HCA_GAUGES; i++) {
+		if (!read_gauge(s, i, &g))
+			continue;
+		printf("%s{\"qpn\": %u, \"bytes\": %u, \"first_psn\": %u, \"next_psn\": %u}",
+		       is_first ? "" : ", ", g.qpn, g.bytes, g.first_psn, g.next_psn);
+		is_first = false;
+	}
+	printf("]");
+}
+
 static void process_json(const struct host_table *t, const struct host_slot_counters *s,
 			 uint32_t slot, bool is_first)
 {
@@ -161,6 +221,7 @@ static void process_json(const struct host_table *t, const struct host_slot_coun
 	for (size_t i = 0; i < NR_COUNTERS; i++)
 		printf(", \"%s\": %llu", counters[i].name,
 		       (unsigned long long)read_counter(s, &counters[i]));
+	in_flight_json(s);
 	printf("}");
 }
 
@@ -180,7 +241,8 @@ static void device_json(const struct host_table *t, const struct host_memory *m,
 	for (size_t i = 0; i < NR_COUNTERS; i++)
 		printf("%s\"%s\": %llu", i ? ", " : "", counters[i].name,
 		       (unsigned long long)total(&m->devices[n], &counters[i]));
-	printf("},\n   \"processes\": [");
+	printf("},\n   \"bytes_in_flight\": %llu,\n   \"processes\": [",
+	       (unsigned long long)total_in_flight(t, &m->devices[n]));
 	for (uint32_t i = 0; i < HOST_NR_SLOTS; i++)
 		if (t->users[i].pid) {
 			process_json(t, &m->devices[n].slots[i], i, is_first);

@@ -40,6 +40,7 @@ struct fabric_host {
 	struct hca_env env;
 	struct hca_faults faults;
 	struct hca_counters counters;
+	struct hca_gauges gauges;
 	struct hca *hca;
 	struct hca_pd *pd;
 	struct fabric_event events[FABRIC_EVENTS];
