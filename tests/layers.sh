@@ -34,6 +34,20 @@ includes tools 'ring/|engine/|io/|lib/|tools/'
 includes perf 'ring/|engine/|io/|lib/|perf/'
 includes sim 'sim/'
 
+# The software ConnectX, from the card up: its parts know each other by one header.
+hca=sim/hca
+includes $hca/mem "$hca/mem/"
+includes $hca/engine "$hca/engine/|$hca/mem/umem\.h\""
+includes $hca/doorbell "$hca/doorbell/|$hca/mem/"
+includes $hca/wire "$hca/wire/|$hca/engine/packet\.h\""
+includes $hca/cm "$hca/cm/|$hca/engine/packet\.h\""
+includes $hca/uverbs "$hca/uverbs/|$hca/engine/engine\.h\""
+includes $hca/host "$hca/host/|$hca/wire/|$hca/engine/engine\.h\"|$hca/cm/holder\.h\""
+includes $hca/tool "$hca/tool/|$hca/host/"
+includes $hca/front "$hca/front/|$hca/uverbs/|$hca/(cm/cm|doorbell/doorbell|engine/engine|host/(host|tree)|mem/(fault|umem)|wire/wire)\.h\""
+complain "the card asks the system for memory only" "$(grep -rnE \
+	'include[[:space:]]*<(sys/|linux/|unistd|pthread|time|signal|poll|fcntl|sched)' $hca/engine)"
+
 # What a layer must not reach through <>: ring knows no legacy API, the public
 # headers know only each other and the C library.
 complain "uapi includes only <tent/..> and C library headers" "$(grep -rnE \
