@@ -153,32 +153,51 @@ static int call(struct cm_channel *c, int fd, int old_fd, const struct cm_reques
 	return rc ? rc : a->result;
 }
 
-/* As the descriptor is: at once -EAGAIN, or when an event comes, or a signal. */
-static int wait_for_byte(int fd)
+/* 0: there is a byte. */
+static int peek(int fd, int flags)
 {
 	char byte;
-	ssize_t n = recv(fd, &byte, 1, MSG_PEEK);
+	ssize_t n = recv(fd, &byte, 1, MSG_PEEK | flags);
 
 	return n > 0 ? 0 : n == 0 ? -EIO : -errno;
 }
 
-/* Programs poll by asking, so the answer that none waits must cost no more than a system
- * call: the holder is asked only when there is one, or the command is wrong anyway. It
+/* Until an event comes, or a signal. In the kernel the call itself keeps the file, when
+ * another thread closes fd meanwhile: so here too. */
+static int wait_for_event(struct cm_channel *c, int fd, const struct cm_request *r,
+			  struct cm_answer *a)
+{
+	int file = fcntl(fd, F_DUPFD_CLOEXEC, 3), rc;
+
+	if (file < 0)
+		return -errno;
+	do {
+		rc = peek(file, 0);
+		if (!rc)
+			rc = call(c, file, -1, r, a);
+	} while (rc == -EAGAIN);
+	close(file);
+	return rc;
+}
+
+/* Programs poll by asking, so the answer that none waits must cost no more than system
+ * calls: the holder is asked only when there is one, or the command is wrong anyway. It
  * has none when another thread was faster, which then takes the byte. */
 static int get_event(struct cm_channel *c, int fd, const struct cm_request *r,
 		     struct cm_answer *a)
 {
 	bool is_sound = r->in_bytes >= sizeof(struct rdma_ucm_get_event) &&
 			r->out_bytes >= offsetof(struct rdma_ucm_event_resp, reserved);
-	int rc;
+	int rc = is_sound ? peek(fd, MSG_DONTWAIT) : 0, flags;
 
-	do {
-		rc = is_sound ? wait_for_byte(fd) : 0;
-		if (rc)
-			return rc;
+	if (!rc)
 		rc = call(c, fd, -1, r, a);
-	} while (rc == -EAGAIN);
-	return rc;
+	if (rc != -EAGAIN)
+		return rc;
+	flags = fcntl(fd, F_GETFL);
+	if (flags < 0)
+		return -errno;
+	return flags & O_NONBLOCK ? rc : wait_for_event(c, fd, r, a);
 }
 
 static int add_option(struct cm_request *r)

@@ -278,6 +278,27 @@ static void test_get_event_waits(void **state)
 	close_channel(c);
 }
 
+static void test_waiting_outlives_the_descriptor(void **state)
+{
+	struct cm_channel *c = open_channel();
+	uint32_t id = create(c);
+	int copy = dup(cm_channel_fd(c));
+	struct pollfd p = { .fd = copy, .events = POLLIN };
+	void *result;
+	pthread_t t;
+
+	(void)state;
+	assert_int_equal(pthread_create(&t, NULL, read_one, c), 0);
+	usleep(20000);
+	close(cm_channel_fd(c));
+	resolve(c, id);
+	pthread_join(t, &result);
+	assert_non_null(result);
+	assert_int_equal(poll(&p, 1, 0), 0);
+	close(copy);
+	cm_channel_close(c);
+}
+
 static void wake(int signal_number)
 {
 	(void)signal_number;
@@ -406,6 +427,7 @@ int main(void)
 		TEST(test_poll_says_whether_an_event_waits),
 		TEST(test_destroy_takes_unread_events_away),
 		TEST(test_get_event_waits),
+		TEST(test_waiting_outlives_the_descriptor),
 		TEST(test_signal_interrupts_waiting),
 		TEST(test_bad_pointers),
 		TEST(test_migrate_checks_the_descriptor),
