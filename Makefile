@@ -7,6 +7,7 @@
 #   demo            replays a real trace through tentd, draws what happened
 #   check soak      every test; the same, ten times round every loop of chance
 #   check-o3        who copies once, when the compiler is at its most eager
+#   sim             the software ConnectX: tent-sim and what it preloads
 #   check-hca       programs nobody here wrote, on the software ConnectX
 #   asan tsan       every test program under a sanitizer
 #   fuzz            each fuzzer for a minute, or TENT_FUZZ_SECONDS

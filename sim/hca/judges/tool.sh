@@ -132,6 +132,16 @@ says 0 "1" $SIM hosts 1 -- echo 1
 ! ip netns list | grep tent-sim- || judge_failed "a namespace is left"
 ok "hosts of a killed tent-sim are taken down by the next"
 
+# ---- what the README says can be typed
+
+sed -n '/^```sh/,/^```$/p' "$(dirname "$0")/../README.md" |
+	sed -e '/^```/d' -e '/^make /d' -e "s|build/tent-sim|$SIM|g" -e "s|/tmp/trace|$LOG/trace|g" > $LOG/quick
+[ $(grep -c "$SIM" $LOG/quick) = 7 ] || judge_failed "commands in README.md" $LOG/quick
+says 0 "cqe cqn" ip netns exec $A bash -e $LOG/quick
+for text in mlx5_0 "1000 iters" MsgRate "fault loss=1%" PORT_DOWN; do
+	grep -qF "$text" $LOG/says || judge_failed "README.md: no \"$text\"" $LOG/says
+done
+
 # ---- nothing is left
 
 with -- 'echo; sleep 1' > $LOG/out 2>&1 &
