@@ -2,6 +2,8 @@
 # common.sh - what the judges share. Two hosts, two network namespaces joined by a veth;
 # programs run in one of them, or as a pair of server and client; everything they print
 # goes to the log, and to the screen when they fail. Sourced by bash.
+#
+# TENT_LIST=FILE: a judge runs nothing, and writes what it would run, a line for each pair.
 set -u
 : "${TENT_BUILD:?the folder of tent-sim}"
 SIM=$TENT_BUILD/tent-sim
@@ -13,10 +15,14 @@ B_IP=192.168.77.2
 LINK=roce
 DEVICES=1
 OPTIONS=()			# more of tent-sim's
+AS=()				# what runs tent-sim as another user
 LOG=$(mktemp -d /tmp/tent-judge.XXXXXX)
 passed=0
 
+# ---- hosts
+
 hosts_up() {
+	if [ -n "${TENT_LIST:-}" ]; then A=A; B=B; return; fi
 	ip netns add $A && ip netns add $B || exit 1
 	ip link add veth0 netns $A mtu 9000 type veth peer name veth0 netns $B mtu 9000
 	host_up $A $A_IP
@@ -29,6 +35,16 @@ host_up() {
 	ip -n $1 link set veth0 up
 }
 
+# empties HOST: within a few seconds of its last program's end nothing runs there.
+empties() {
+	local tries=0
+	while ip netns pids $1 | grep -q .; do
+		tries=$((tries + 1))
+		[ $tries -lt 100 ] || return 1
+		sleep 0.05
+	done
+}
+
 hosts_down() {
 	local host pid
 	for host in $A $B; do
@@ -38,18 +54,23 @@ hosts_down() {
 	rm -rf "$LOG"
 }
 
+# ---- programs
+
 # on HOST CMD..: runs a program on the simulated devices of a host.
 on() {
 	local host=$1
 	shift
-	timeout -k 2 $LIMIT_S ip netns exec $host \
+	exec timeout -k 2 $LIMIT_S ip netns exec $host "${AS[@]}" \
 		$SIM --devices $DEVICES --link $LINK "${OPTIONS[@]}" "$@"
 }
 
 judge_failed() { # what, log files..
 	echo "FAILED: $1 (link $LINK, devices $DEVICES, options ${OPTIONS[*]:-none})"
 	shift
-	tail -n 60 "$@"
+	for file in "$@"; do
+		echo "---- ${file##*/}"
+		tail -n 60 "$file"
+	done
 	exit 1
 }
 
@@ -62,7 +83,8 @@ said() {
 
 # one HOST CMD..: a program alone.
 one() {
-	on "$@" > $LOG/one 2>&1 || judge_failed "$*" $LOG/one
+	[ -z "${TENT_LIST:-}" ] || return 0
+	(on "$@") > $LOG/one 2>&1 || judge_failed "${*:2}" $LOG/one
 	said "${*:2}" $LOG/one
 }
 
@@ -72,31 +94,41 @@ listens() {
 		awk -v port=":$(printf %04X $2)" '$2 ~ port"$" && $4 == "0A" { yes = 1 } END { exit !yes }'
 }
 
-# is_up HOST SIGN: a port that is listened on, or words in what the server has printed.
+# is_up HOST SIGN FILE: a port that is listened on, or words in what the server has printed.
 is_up() {
 	case $2 in
-	*[!0-9]*) grep -qsE -- "$2" $LOG/server && sleep 0.3 ;; # said just before it listens
+	*[!0-9]*) grep -qsE -- "$2" $3 && sleep 0.3 ;; # said just before it listens
 	*) listens $1 $2 ;;
 	esac
+}
+
+# comes_up HOST SIGN FILE PID: waits for the sign, while the server lives.
+comes_up() {
+	local tries=0
+	until is_up $1 "$2" $3; do
+		kill -0 $4 2> /dev/null || return 1
+		tries=$((tries + 1))
+		[ $tries -lt 600 ] || { kill $4; return 1; }
+		sleep 0.02
+	done
 }
 
 # pair SIGN SERVER_HOST CLIENT_HOST "SERVER" "CLIENT": the client starts when the server
 # gives the sign, both must end well.
 pair() {
-	local server_pid tries=0
-	on $2 $4 > $LOG/server 2>&1 &
-	server_pid=$!
-	until is_up $2 "$1"; do
-		kill -0 $server_pid 2> /dev/null || judge_failed "server: $4" $LOG/server
-		tries=$((tries + 1))
-		[ $tries -lt 600 ] || { kill $server_pid; judge_failed "server never listens: $4" $LOG/server; }
-		sleep 0.02
-	done
-	on $3 $5 > $LOG/client 2>&1 || {
-		kill $server_pid 2> /dev/null
+	local server
+	if [ -n "${TENT_LIST:-}" ]; then
+		echo "$LINK|${OPTIONS[*]}|$1|$2|$3|$4|$5" >> "$TENT_LIST"
+		return
+	fi
+	(on $2 $4) > $LOG/server 2>&1 &
+	server=$!
+	comes_up $2 "$1" $LOG/server $server || judge_failed "server: $4" $LOG/server
+	(on $3 $5) > $LOG/client 2>&1 || {
+		kill $server 2> /dev/null
 		judge_failed "client: $5" $LOG/client $LOG/server
 	}
-	wait $server_pid || judge_failed "server: $4" $LOG/server $LOG/client
+	wait $server || judge_failed "server: $4" $LOG/server $LOG/client
 	said "$5" $LOG/client
 }
 

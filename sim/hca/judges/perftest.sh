@@ -12,9 +12,9 @@ both() { # PROGRAM ARGUMENTS
 tests() { # arguments of the link
 	local op
 	for op in write read send; do
-		both ib_${op}_lat "$1 -a -n 20"
-		both ib_${op}_bw "$1 -a -n 20"
-		both ib_${op}_bw "$1 -s 4096 -n 100 -q 16"
+		both ib_${op}_lat "$1 -a -n 5"
+		both ib_${op}_bw "$1 -a -n 5"
+		both ib_${op}_bw "$1 -s 4096 -n 50 -q 16"
 		both ib_${op}_bw "$1 -s 4096 -n 100 -b"
 	done
 	for op in FETCH_AND_ADD CMP_AND_SWAP; do
