@@ -304,7 +304,7 @@ install: all $(B)/tentd.service
 	ln -sf libtentring.so.1 $(D)/lib/libtentring.so
 	install -m 755 $(TOOLS) $(D)/bin
 	install -m 644 $(B)/tentd.service $(D)/lib/systemd/system
-	for page in $(wildcard docs/*.[1-9]); do install -D -m 644 $$page \
+	for page in $(filter-out docs/tent-sim.1,$(wildcard docs/*.[1-9])); do install -D -m 644 $$page \
 		$(D)/share/man/man$${page##*.}/$${page##*/} || exit 1; done
 
 -include $(shell find $(B) -maxdepth 6 -name '*.d' 2> /dev/null)
