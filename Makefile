@@ -185,6 +185,9 @@ $(B)/sim/hca/tests/%: $(B)/sim/hca/tests/%.o $(call objs,sim/hca/tests/common/*.
 	$(call link,-lcmocka)
 $(B)/sim/hca/tests/fuzz_%: $(B)/sim/hca/tests/fuzz_%.o $(HCA)
 	$(call link,-fsanitize=fuzzer)
+# A program as others write them, which the simulator runs.
+$(B)/sim/hca/judges/life: $(B)/sim/hca/judges/life.o
+	$(call link,-libverbs)
 # These play with two cards and the wire of the tests.
 $(B)/sim/hca/tests/fuzz_hca_wqe $(B)/sim/hca/tests/fuzz_hca_packet: \
 	$(addprefix $(B)/sim/hca/tests/common/,fabric.o fabric_objects.o pair.o)
@@ -244,7 +247,7 @@ check-all: all tests
 
 # Programs that nobody here wrote, on the software ConnectX.
 check-hca: deps-hca
-	@$(MAKE) --no-print-directory sim
+	@$(MAKE) --no-print-directory sim $(B)/sim/hca/judges/life
 	@sim/hca/judges/run.sh
 
 asan tsan: deps
@@ -252,11 +255,13 @@ asan tsan: deps
 check-san: $(TOOLS) tests
 	@tests/run.sh $(TESTS)
 
-# What goes by time takes two minutes each. The neighbour is judged here only, and last:
-# on a machine that others use it says little.
+# What goes by time takes two minutes each, and the software ConnectX ten. The neighbour is
+# judged here only, and last: on a machine that others use it says little.
 soak:
 	@TENT_SOAK=1 TENT_FUZZ_SECONDS=$${TENT_FUZZ_SECONDS:-120} TENT_TEST_SECONDS=7200 \
 		$(MAKE) --no-print-directory check
+	@TENT_JUDGES=soak TENT_SOAK_SECONDS=$${TENT_SOAK_SECONDS:-600} \
+		$(MAKE) --no-print-directory check-hca
 	$(B)/perf/neighbour --check
 
 # The tests that flip bytes under a copy, beside all other attacks.

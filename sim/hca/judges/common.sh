@@ -7,7 +7,7 @@
 set -u
 : "${TENT_BUILD:?the folder of tent-sim}"
 SIM=$TENT_BUILD/tent-sim
-LIMIT_S=${TENT_JUDGE_SECONDS:-60}	# a judge that hangs has judged
+LIMIT_S=${TENT_JUDGE_SECONDS:-120}	# a judge that hangs has judged
 A=tentA$$
 B=tentB$$
 A_IP=192.168.77.1
@@ -42,6 +42,16 @@ empties() {
 		tries=$((tries + 1))
 		[ $tries -lt 100 ] || return 1
 		sleep 0.05
+	done
+}
+
+# The processes that are the hosts' devices.
+holders() {
+	local host pid
+	for host in $A $B; do
+		for pid in $(ip netns pids $host); do
+			grep -sqx tent-sim-host /proc/$pid/comm && echo $pid
+		done
 	done
 }
 
@@ -97,7 +107,7 @@ listens() {
 # is_up HOST SIGN FILE: a port that is listened on, or words in what the server has printed.
 is_up() {
 	case $2 in
-	*[!0-9]*) grep -qsE -- "$2" $3 && sleep 0.3 ;; # said just before it listens
+	*[!0-9]*) grep -qsE -- "$2" $3 ;;
 	*) listens $1 $2 ;;
 	esac
 }
@@ -113,6 +123,29 @@ comes_up() {
 	done
 }
 
+# client HOST CMD..: a server that only says that it is about to listen may do so later.
+client() {
+	local tries=0
+	until (on "$@") > $LOG/client 2>&1; do
+		tries=$((tries + 1))
+		grep -qE 'EVENT_(REJECTED|UNREACHABLE), error' $LOG/client && [ $tries -lt 10 ] ||
+			return 1
+		sleep 0.2
+	done
+}
+
+# ends PID: well; or within 5 s at all, where the news of the end may get lost.
+MAY_MISS_THE_END=
+ends() {
+	local tries=0
+	[ -z "$MAY_MISS_THE_END" ] || while kill -0 $1 2> /dev/null; do
+		tries=$((tries + 1))
+		[ $tries -lt 100 ] || { kill $1; wait $1; return 0; }
+		sleep 0.05
+	done
+	wait $1
+}
+
 # pair SIGN SERVER_HOST CLIENT_HOST "SERVER" "CLIENT": the client starts when the server
 # gives the sign, both must end well.
 pair() {
@@ -124,11 +157,11 @@ pair() {
 	(on $2 $4) > $LOG/server 2>&1 &
 	server=$!
 	comes_up $2 "$1" $LOG/server $server || judge_failed "server: $4" $LOG/server
-	(on $3 $5) > $LOG/client 2>&1 || {
+	client $3 $5 || {
 		kill $server 2> /dev/null
 		judge_failed "client: $5" $LOG/client $LOG/server
 	}
-	wait $server || judge_failed "server: $4" $LOG/server $LOG/client
+	ends $server || judge_failed "server: $4" $LOG/server $LOG/client
 	said "$5" $LOG/client
 }
 

@@ -9,7 +9,8 @@ export TENT_BUILD
 [ "$(id -u)" = 0 ] || { echo "check-hca: network namespaces take root"; exit 1; }
 : > "$TENT_BUILD/hca.log"
 
-for judge in ${TENT_JUDGES:-tool ibverbs perftest rdmacm ucx fabric capture life}; do
+all="tool ibverbs perftest rdmacm ucx fabric lossy capture pyverbs life ratios soak"
+for judge in ${TENT_JUDGES:-$all}; do
 	echo "== $judge"
 	start=$SECONDS
 	"$here/$judge.sh" > "$TENT_BUILD/$judge.log" 2>&1
