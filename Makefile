@@ -52,7 +52,7 @@ SANFLAGS := $(if $(SAN),$(or $(SAN_$(SAN)),$(error SAN is asan, tsan or fuzz, no
 ALL_CFLAGS := -std=gnu11 -DTENT_VERSION='"$(VERSION)"' $(WARN) $(CFLAGS) \
 	      -fPIC -fvisibility=hidden $(HARDEN) $(SANFLAGS) -pthread -I. -Iuapi
 ALL_LDFLAGS := $(CFLAGS) $(SANFLAGS) -pthread $(HARDEN_LD) $(LDFLAGS)
-LDLIBS	:= -ljansson -lm
+LDLIBS	:= -ljansson -luring -lm
 
 # ---- what there is -----------------------------------------------------------
 
@@ -115,7 +115,7 @@ $(B)/libtentring.so.1 $(B)/libtentring.a: OBJS = $(RING_CLIENT)
 $(B)/libtentring.so.1 $(B)/libtentring.a: $(RING_CLIENT) lib/libtentring.map $(B)/internal.list
 $(B)/libtent.so.1 $(B)/libtent.a: OBJS = $(LIB_OBJS)
 $(B)/libtent.so.1 $(B)/libtent.a: $(LIB_OBJS) lib/libtent.map $(B)/internal.list
-$(B)/libtent.so.1: LIBS_SO = -ljansson
+$(B)/libtent.so.1: LIBS_SO = -ljansson -luring
 
 $(B)/%.so.1:
 	@echo "  LD      $@"

@@ -4,7 +4,7 @@
 # Not root: prints the one line to run. DEPS=no: does nothing.
 set -eu
 
-demo="gcc libc6-dev make pkg-config libjansson-dev gnuplot-nox fonts-dejavu-core
+demo="gcc libc6-dev make pkg-config libjansson-dev liburing-dev gnuplot-nox fonts-dejavu-core
 	valgrind"
 check="libcmocka-dev g++ clang libclang-rt-14-dev binutils strace libhugetlbfs0
 	universal-ctags mandoc python3 qemu-user-static gcc-12-multilib libc6-dev-i386
