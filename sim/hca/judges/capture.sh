@@ -20,9 +20,20 @@ capture() { # INTERFACE
 	done
 }
 
+# sent: what both hosts' devices count, of the last programs in each slot.
+sent() {
+	for host in $A $B; do ip netns exec $host $SIM ctl show --json; done | python3 -c '
+import json, sys
+decoder, text, total = json.JSONDecoder(), sys.stdin.read().strip(), 0
+while text:
+    devices, end = decoder.raw_decode(text)
+    total += sum(device["counters"]["wire_sent"] for device in devices)
+    text = text[end:].strip()
+print(total)'
+}
+
 # judged NAME FEWEST_PACKETS: all are RoCE v2, none is malformed, each ICRC is right.
 judged() {
-	local all
 	sleep 1		# the kernel hands tshark what it has each second at the latest
 	kill -INT $tshark
 	wait $tshark
@@ -38,7 +49,28 @@ judged() {
 	said "capture of $1: $all packets" $LOG/icrc
 }
 
+# With CM datagrams; and nothing is captured that the counters do not know, or the other
+# way round. A holder of its own, so that they begin at zero.
 OPTIONS=(--no-gso)
+for LINK in roce ib; do
+	(on $A sleep 1000) &
+	leases=$!
+	(on $B sleep 1000) &
+	leases+=" $!"
+	capture veth0
+	pair rdma_listen $A $B "stdbuf -oL rping -s -d -a $A_IP -C 10" "rping -c -a $A_IP -C 10"
+	judged "rping on $LINK" 60
+	managed=$(tshark -r $LOG/pcap -Y "infiniband.mad.mgmtclass == 7" 2> /dev/null | wc -l)
+	[ $managed -ge 5 ] || judge_failed "$managed CM datagrams, 5 expected" $LOG/fields
+	[ $(sent) = $all ] || judge_failed "the devices count $(sent) packets, tshark $all"
+	kill $leases
+	wait $leases
+	empties $A && empties $B || judge_failed "processes are left"
+	passed=$((passed + 2))
+	echo "ok $managed CM datagrams, and the counters say $all packets too"
+done
+
+LINK=roce
 capture veth0
 pair 18515 $A $B "ibv_rc_pingpong -g 0 -n 20 -s 65537" "ibv_rc_pingpong -g 0 -n 20 -s 65537 $A_IP"
 pair 18515 $A $B "ibv_ud_pingpong -g 0 -n 20 -s 999" "ibv_ud_pingpong -g 0 -n 20 -s 999 $A_IP"

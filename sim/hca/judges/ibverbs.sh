@@ -11,26 +11,30 @@ for LINK in roce ib; do
 	one $A ibv_devinfo -v
 done
 
-pingpong() { # GID arguments of the link
-	local mode size
+pingpong() { # GID SIZES..: GID arguments of the link, sizes of RC and SRQ
+	local mode size gid=$1
+	shift
 	for mode in "" -e; do
-		for size in 1 4096 65537; do
-			everywhere 18515 "ibv_rc_pingpong -d mlx5_0 $1 $mode -s $size -n 100 -c" \
-				"ibv_rc_pingpong -d mlx5_0 $1 $mode -s $size -n 100 -c @"
-			everywhere 18515 "ibv_srq_pingpong -d mlx5_0 $1 $mode -s $size -n 100 -q 4" \
-				"ibv_srq_pingpong -d mlx5_0 $1 $mode -s $size -n 100 -q 4 @"
+		for size in "$@"; do
+			everywhere 18515 "ibv_rc_pingpong -d mlx5_0 $gid $mode -s $size -n 100 -c" \
+				"ibv_rc_pingpong -d mlx5_0 $gid $mode -s $size -n 100 -c @"
+			everywhere 18515 "ibv_srq_pingpong -d mlx5_0 $gid $mode -s $size -n 100 -q 4" \
+				"ibv_srq_pingpong -d mlx5_0 $gid $mode -s $size -n 100 -q 4 @"
 		done
 		for size in 1 1000 2048; do
-			everywhere 18515 "ibv_ud_pingpong -d mlx5_0 $1 $mode -s $size -n 100" \
-				"ibv_ud_pingpong -d mlx5_0 $1 $mode -s $size -n 100 @"
+			everywhere 18515 "ibv_ud_pingpong -d mlx5_0 $gid $mode -s $size -n 100" \
+				"ibv_ud_pingpong -d mlx5_0 $gid $mode -s $size -n 100 @"
 		done
 	done
 }
 
 DEVICES=1
 LINK=roce
-pingpong "-g 0"
+pingpong "-g 0" 1 4096 65537
 LINK=ib
-pingpong ""
-pingpong "-g 0"
+pingpong "" 1 4096 65537
+pingpong "-g 0" 4096
+OPTIONS=(--poll)
+LINK=roce
+pingpong "-g 0" 4096
 echo "ibverbs: $passed runs passed"

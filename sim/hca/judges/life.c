@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * life.c - a program that forks, execs, dups, is killed and waits for events, on a device
- * that it shares with its children, and that takes registered pages away. Ends with 0 and "life: ok", or says which line failed.
+ * that it shares with its children, whose threads are cancelled, and that takes registered
+ * pages away. Ends with 0 and "life: ok", or says which line failed.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -194,6 +197,62 @@ static void a_child_opens_its_own(struct loop *l)
 	CHECK(waitpid(child, &status, 0) == child && !status);
 }
 
+static bool is_registering;
+
+static void *register_all_the_time(void *arg)
+{
+	struct loop *l = arg;
+
+	while (__atomic_load_n(&is_registering, __ATOMIC_RELAXED))
+		CHECK(!ibv_dereg_mr(ibv_reg_mr(l->pd, memory, TARGET, ACCESS)));
+	return NULL;
+}
+
+static void a_fork_waits_for_no_other_thread(struct loop *l)
+{
+	pthread_t thread;
+	int status;
+
+	is_registering = true;
+	CHECK(!pthread_create(&thread, NULL, register_all_the_time, l));
+	for (int i = 0; i < 200; i++) {
+		pid_t child = fork();
+
+		if (!child)
+			_exit(0);
+		CHECK(waitpid(child, &status, 0) == child && !status);
+	}
+	__atomic_store_n(&is_registering, false, __ATOMIC_RELAXED);
+	CHECK(!pthread_join(thread, NULL));
+}
+
+static pthread_barrier_t is_cancelled;
+
+static void *post_when_cancelled(void *arg)
+{
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	pthread_barrier_wait(&is_cancelled);
+	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+	write_once(arg);
+	pthread_testcancel();
+	return NULL;
+}
+
+/* Posting and polling are no cancellation points. */
+static void a_cancelled_thread_ends_when_it_has_posted(struct loop *l)
+{
+	pthread_t thread;
+	void *result;
+
+	CHECK(!pthread_barrier_init(&is_cancelled, NULL, 2));
+	CHECK(!pthread_create(&thread, NULL, post_when_cancelled, l));
+	CHECK(!pthread_cancel(thread));
+	pthread_barrier_wait(&is_cancelled);
+	CHECK(!pthread_join(thread, &result) && result == PTHREAD_CANCELED);
+	CHECK(!memcmp(memory, memory + TARGET, sizeof(int)));
+	write_once(l);
+}
+
 static void a_killed_child_harms_nobody(struct loop *l, unsigned after_us)
 {
 	struct loop own;
@@ -320,6 +379,8 @@ int main(int argc, char **argv)
 		a_child_opens_its_own(&l);
 	for (unsigned i = 1; i <= 8; i++)
 		a_killed_child_harms_nobody(&l, i * 10000);
+	a_fork_waits_for_no_other_thread(&l);
+	a_cancelled_thread_ends_when_it_has_posted(&l);
 	drop(&l);
 	nothing_is_left_open();
 	a_page_that_went_is_not_written(map_over);

@@ -6,18 +6,23 @@
 . "$(dirname "$0")/common.sh"
 hosts_up
 
+perftest() { # TLS TEST MORE
+	echo "env UCX_NET_DEVICES=mlx5_0:1 UCX_TLS=$1 ucx_perftest -t $2 -n 100 -w 10 $3"
+}
+
 run() { # TLS TEST MORE
-	local server="env UCX_NET_DEVICES=mlx5_0:1 UCX_TLS=$1 ucx_perftest -t $2 -n 200 -w 10 $3"
-	everywhere 13337 "$server" "$server @"
+	everywhere 13337 "$(perftest "$@")" "$(perftest "$@") @"
+}
+
+between() { # two hosts only
+	pair 13337 $A $B "$(perftest "$@")" "$(perftest "$@") $A_IP"
 }
 
 for LINK in roce ib; do
 	for tls in rc_x rc_v ud_x; do
-		for size in 8 65536; do
-			run $tls tag_lat "-s $size"
-			run $tls tag_bw "-s $size"
-			run $tls ucp_put_lat "-s $size"
-			run $tls ucp_get "-s $size"
+		for test in tag_lat tag_bw ucp_put_lat ucp_get; do
+			run $tls $test "-s 8"
+			between $tls $test "-s 65536"
 		done
 		run $tls ucp_fadd "-s 8"
 		run $tls ucp_cswap "-s 8"
