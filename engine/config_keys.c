@@ -4,7 +4,7 @@
 #include <tent/tentring.h>
 
 #include "engine/config_table.h"
-#include "engine/names.h"
+#include "engine/segment_name.h"
 
 #define GIB (1ull << 30)
 
@@ -21,11 +21,11 @@ static bool is_segment_name(const char *text)
 	return !*text || name_is_plain(text);
 }
 
-/* A host name or an address, scope and brackets included: it ends up in names, so
- * no '/'. */
 static bool is_host(const char *text)
 {
-	return text[strspn(text, NAME_CHARS ":[]%")] == '\0';
+	struct engine_address a;
+
+	return !*text || !host_read(text, strlen(text), &a);
 }
 
 static bool is_absolute_path(const char *text)
@@ -87,7 +87,7 @@ static const struct config_key keys[] = {
 	{ .path = "limits/allocated_bytes_per_client", UINT(memory_max, 4096, 1ull << 48, 1),
 	  .initial = "68719476736", .meaning = "memory one client may have allocated for it" },
 	{ .path = "rpc_server_hostname", .type = CONFIG_TEXT, TARGET(host),
-	  .valid = is_host, .allowed = "\"\", or 1..63 of [A-Za-z0-9._:%[]-]",
+	  .valid = is_host, .allowed = "\"\", a host name, an IPv4 or an IPv6 address",
 	  .initial = "127.0.0.1", .meaning = "the host in segment names; \"\": the default" },
 	{ .path = "rpc_server_port", UINT(port, 0, 65535, 1),
 	  .initial = "15000", .meaning = "the port in segment names; 0: the default" },

@@ -13,9 +13,9 @@
 #include <sys/types.h>
 
 #include "engine/engine.h"
-#include "engine/names.h"
 #include "engine/poller.h"
 #include "engine/round.h"
+#include "engine/segment_name.h"
 #include "engine/tenants.h"
 #include "ring/clock.h"
 
@@ -61,6 +61,7 @@ struct engine {
 	/* constant while it runs */
 	struct engine_config config;
 	uint64_t epoch;			/* random, never 0 */
+	struct engine_address address;	/* what segments of it are called */
 	uint64_t started_ns;		/* CLOCK_MONOTONIC */
 	pid_t pid;
 	uint32_t uid;

@@ -214,6 +214,8 @@ static struct engine *engine_alloc(const struct engine_config *config)
 	if (!e)
 		return NULL;
 	e->config = *config;
+	host_read(config->host, strlen(config->host), &e->address);	/* config has judged it */
+	e->address.port = config->port;
 	e->pid = getpid();
 	e->uid = geteuid();
 	e->epoch = random_epoch();

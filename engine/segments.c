@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* segments.c - opening, closing, describing segments. */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "engine/memory.h"
@@ -59,10 +58,7 @@ static void segment_put(struct engine *e, struct segment *s)
 
 bool segment_full_name(const struct engine *e, const char *text, char full[TENT_CTL_NAME_SIZE])
 {
-	int n = snprintf(full, TENT_CTL_NAME_SIZE, "%s:%u%s%s", e->config.host,
-			 e->config.port, *text ? "/" : "", text);
-
-	return n > 0 && n < (int)TENT_CTL_NAME_SIZE;
+	return segment_name_print(&e->address, text, full, TENT_CTL_NAME_SIZE);
 }
 
 int segment_create(struct engine *e, struct client *c, const char *full)
@@ -111,23 +107,6 @@ void segments_leave(struct engine *e, struct client *c)
 
 /* ---- SEGMENT_OPEN ------------------------------------------------------ */
 
-/* The part of a name after this engine's host:port/, or NULL: another engine's. */
-static const char *text_of(const struct engine *e, const char *name)
-{
-	char own[TENT_CTL_NAME_SIZE];
-	size_t length;
-
-	if (!strpbrk(name, "/:"))
-		return name;
-	if (!segment_full_name(e, "", own))
-		return NULL;
-	length = strlen(own);
-	if (strncmp(name, own, length) != 0)
-		return NULL;
-	name += length;
-	return !*name ? name : *name == '/' && name[1] ? name + 1 : NULL;
-}
-
 static void reply_open(struct engine *e, struct client *c, const struct segment *s, uint64_t id)
 {
 	struct ctl_message m = { .nr_fds = 0 };
@@ -139,7 +118,8 @@ static void reply_open(struct engine *e, struct client *c, const struct segment 
 	client_reply(e, c, &m, sizeof(*r));
 }
 
-static void refuse_unknown(struct engine *e, struct client *c, const char *name)
+/* why: what is wrong with the name, or NULL. */
+static void refuse_unknown(struct engine *e, struct client *c, const char *name, const char *why)
 {
 	char printable[64];
 	size_t i;
@@ -148,8 +128,16 @@ static void refuse_unknown(struct engine *e, struct client *c, const char *name)
 		printable[i] = name[i] >= ' ' && name[i] <= '~' ? name[i] : '?';
 	printable[i] = '\0';
 	client_refuse_text(e, c, TENT_RULE_SEGMENT_UNKNOWN, 0,
-			   "segment is %s; allowed: a segment of this engine (no peers in "
-			   "this build)", printable);
+			   "segment is %s%s%s; allowed: a segment of this engine (no peers in "
+			   "this build)", printable, why ? ": " : "", why ? why : "");
+}
+
+/* Texts of this engine, alone or behind its address. NULL: it is no such segment. */
+static struct name *find_here(struct engine *e, const struct segment_name *n)
+{
+	if (n->form == SEGMENT_ADDRESS && !engine_address_equal(&n->engine, &e->address))
+		return NULL;
+	return name_find(&e->names, n->text);
 }
 
 /* The same segment has one handle. */
@@ -181,17 +169,18 @@ static void open_found(struct engine *e, struct client *c, struct segment *s)
 void segment_open(struct engine *e, struct client *c, struct ctl_message *m)
 {
 	const char *name = ((const struct tent_ctl_segment_open *)m->bytes)->name;
-	const char *text = text_of(e, name);
-	const struct name *found = text ? name_find(&e->names, text) : NULL;
+	struct segment_name n;
+	const char *fault = segment_name_read(name, &n);
+	const struct name *found = fault ? NULL : find_here(e, &n);
 
-	if (!*name)
+	if (n.form == SEGMENT_OWN)
 		open_found(e, c, c->segment);
-	else if (strncmp(name, "file://", 7) == 0)
+	else if (n.form == SEGMENT_FILE)
 		client_refuse_text(e, c, TENT_RULE_NOT_BUILT, 0,
 				   "file:// segments are not in this build; allowed: segments "
 				   "of memory");
 	else if (!found || !found->segment)
-		refuse_unknown(e, c, name);
+		refuse_unknown(e, c, name, fault);
 	else if (found->segment->tenant_uid != c->peer.uid)
 		client_refuse(e, c, TENT_RULE_SEGMENT_TENANT, found->segment->tenant_uid);
 	else

@@ -152,6 +152,35 @@ static void a_name_has_two_spellings_and_one_handle(void **state)
 	tent_client_detach(b);
 }
 
+static void on_ipv6(struct engine_config *c)
+{
+	strcpy(c->host, "0:0::1");
+}
+
+static void an_engine_of_an_ipv6_address_knows_its_spellings(void **state)
+{
+	static const char *const spellings[] = {
+		"[::1]:15000/six", "[0:0:0:0:0:0:0:1]:15000/six", "six",
+	};
+	static const char *const others[] = { "::1:15000/six", "[::2]:15000/six", "::1/six" };
+	struct engine_fix f;
+	struct tent_client *c;
+	tent_segment_id_t id;
+
+	(void)state;
+	engine_fix_start(&f, on_ipv6);
+	c = engine_fix_attach(&f, "six");
+	assert_string_equal(tent_client_segment(c), "[::1]:15000/six");
+	for (size_t i = 0; i < sizeof(spellings) / sizeof(spellings[0]); i++)
+		assert_int_equal(tent_client_open_segment(c, spellings[i], &id), 0);
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		assert_int_not_equal(tent_client_open_segment(c, others[i], &id), 0);
+		assert_int_equal(engine_fix_rule(), TENT_RULE_SEGMENT_UNKNOWN);
+	}
+	tent_client_detach(c);
+	engine_fix_stop(&f);
+}
+
 static void names_of_nobody_of_others_and_of_files_are_told_apart(void **state)
 {
 	static const struct { const char *name; uint32_t rule; } names[] = {
@@ -354,6 +383,7 @@ int main(void)
 		cmocka_unit_test(root_is_no_exception),
 		cmocka_unit_test(a_name_in_use_is_refused_to_its_own_tenant_too),
 		cmocka_unit_test(a_name_has_two_spellings_and_one_handle),
+		cmocka_unit_test(an_engine_of_an_ipv6_address_knows_its_spellings),
 		cmocka_unit_test(names_of_nobody_of_others_and_of_files_are_told_apart),
 		cmocka_unit_test(the_programs_own_engine_is_the_bare_address),
 		cmocka_unit_test(a_dead_owners_name_stays_its_tenants),
