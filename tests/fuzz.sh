@@ -24,6 +24,11 @@ seed() { # NAME CORPUS
 			printf '\100'
 			head -c 119 /dev/zero
 		done > "$2/three_reads" ;;
+	fuzz_frame)	# pieces of 6 bytes; a frame of 16 bytes, twice
+		printf '\5' > "$2/two_frames"
+		for frame in 1 2; do
+			printf 'TENT\1\0\0\0\20\0\0\0{"type":"hello"}'
+		done >> "$2/two_frames" ;;
 	fuzz_hca_wqe)	# mode (all plausible), then one WQE of 1024 bytes for each opcode
 		printf '\17' > "$2/each_opcode"
 		for opcode in 00 01 10 11 12 13 20 21 22; do
