@@ -113,6 +113,11 @@ for fault in loss=1% "latency=20us jitter=200us" reorder=0.1% bandwidth=100mbit 
 	ok "pingpong with $fault"
 done
 
+# The client ends when the last message has come, and its acknowledgement is on its way.
+OPTIONS=(--fault delay_responses=100% --fault delay_by=30ms)
+pair 18515 $A $B "ibv_rc_pingpong -g 0 -n 3" "ibv_rc_pingpong -g 0 -n 3 $A_IP"
+ok "a packet outlives its sender"
+
 # ---- users
 
 says 0 "mlx5_0" with -- 'setpriv --reuid 65534 --regid 65534 --clear-groups ibv_devinfo'
