@@ -8,7 +8,22 @@ B=${B:-build}
 work=$(mktemp -d /tmp/tent-test-replay-XXXXXX)
 trap 'rm -rf "$work"' EXIT
 export TMPDIR=$work
-replay="$B/perf/replay --requests 60 --speed 50 --pool 256M --staging 64M"
+replay="$B/perf/replay --requests 60 --pool 256M --staging 64M"
+
+# run OPTION..: the replay is an open loop, so on a machine with other work the blocks may
+# all still be on their way when they are asked for. Such a run says so, and is repeated
+# slower; whatever else is wrong is wrong.
+run() {
+	local speed
+	for speed in 50 10 2; do
+		if env PATH="${path:-$PATH}" $replay --speed $speed "$@" > "$work/out"; then
+			return 0
+		fi
+		grep -q 'no block was read' "$work/out" || break
+	done
+	cat "$work/out"
+	return 1
+}
 
 whole() { # FILE: every batch of a replay ended well, and every byte read was the right one
 	awk '$1 == "foreground_get" || $1 == "background_prefetch" || $1 ~ /^checkpoint/ {
@@ -24,12 +39,13 @@ for options in "--mode daemon" "--mode thread --idle busy" "--mode caller --seed
 	       "--mode daemon --checkpoint-flood --flood 8M --spread" \
 	       "--mode thread --checkpoint-flood --flood 8M --no-priorities" \
 	       "--mode caller --block 4K --pool 2M"; do
-	$replay $options > "$work/out" || { cat "$work/out"; exit 1; }
+	run $options
 	whole "$work/out"
 	ran=$((ran + 1))
 done
 
-$replay --json > "$work/json"
+run --json
+mv "$work/out" "$work/json"
 python3 -c 'import json, sys
 facts = json.load(open(sys.argv[1]))["facts"]
 assert 0 < facts["read_bytes"] == facts["verified_bytes"], facts' "$work/json"
@@ -37,7 +53,7 @@ assert 0 < facts["read_bytes"] == facts["verified_bytes"], facts' "$work/json"
 # A picture that was asked for is drawn, or the run fails; without gnuplot it is said.
 picture() { # PATH: of a run that finds its programs there
 	rm -rf "$work/drawn"
-	PATH=$1 $replay --mode thread --out "$work/drawn" > "$work/out"
+	path=$1 run --mode thread --out "$work/drawn"
 }
 if command -v gnuplot > /dev/null; then
 	picture "$PATH"
@@ -51,7 +67,7 @@ picture "$work/none"
 grep -q '^# picture  *not drawn: gnuplot is not installed' "$work/out"
 printf '#!/bin/sh\nexit 1\n' > "$work/broken/gnuplot"
 chmod +x "$work/broken/gnuplot"
-! picture "$work/broken" || { echo "a picture that gnuplot did not draw counts"; exit 1; }
+! picture "$work/broken" > /dev/null || { echo "a picture that gnuplot did not draw counts"; exit 1; }
 grep -q '^# picture  *FAILED: gnuplot' "$work/out"
 ran=$((ran + 4))
 rm -r "$work/none" "$work/broken" "$work/drawn"
