@@ -74,11 +74,15 @@ static void fork_unlock(void)
 	pthread_mutex_unlock(&lock);
 }
 
+__attribute__((constructor(FORK_INNER_LOCK))) static void watch_forks(void)
+{
+	pthread_atfork(fork_lock, fork_unlock, fork_unlock);
+}
+
 void doorbell_init(const struct doorbell_ops *ops, bool polled)
 {
 	doorbell_ops = *ops;
 	__atomic_store_n(&is_polled, polled, __ATOMIC_RELEASE);
-	pthread_atfork(fork_lock, fork_unlock, fork_unlock);
 	if (polled)
 		return;
 	trap_init();

@@ -16,20 +16,29 @@
 struct process process = { .kick_fd = -1 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int cancel_state;		/* of the lock's holder, before */
 static unsigned nr_waiting;
 #define MOMENT_NS 100000
 #define MAX_EXIT_MOMENTS 5000
 
+/* System calls may end a thread that is cancelled, and with it the lock would be lost. */
 void card_lock(void)
 {
+	int before;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
 	__atomic_add_fetch(&nr_waiting, 1, __ATOMIC_RELAXED);
 	pthread_mutex_lock(&lock);
 	__atomic_sub_fetch(&nr_waiting, 1, __ATOMIC_RELAXED);
+	cancel_state = before;
 }
 
 void card_unlock(void)
 {
+	int before = cancel_state;
+
 	pthread_mutex_unlock(&lock);
+	pthread_setcancelstate(before, NULL);
 }
 
 /* The mutex alone would let one who unlocks and locks again have it each time: the others
@@ -388,6 +397,7 @@ static void fork_child(void)
 	thread_forget();
 	nr_waiting = 0;
 	pthread_mutex_init(&lock, NULL);
+	pthread_setcancelstate(cancel_state, NULL);
 }
 
 __attribute__((constructor)) static void watch_forks(void)

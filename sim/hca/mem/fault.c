@@ -15,6 +15,7 @@
 
 #include "sim/hca/mem/fault.h"
 #include "sim/hca/mem/guard.h"
+#include "sim/hca/mem/sys.h"
 
 #define KERNEL_MASK_BYTES 8
 #define ALL_SIGNALS UINT64_MAX
@@ -135,16 +136,13 @@ static void install(int sig)
 	unlock();
 }
 
-static void register_fork(void)
+__attribute__((constructor(FORK_LAST_LOCK))) static void watch_forks(void)
 {
 	pthread_atfork(lock, unlock, unlock);
 }
 
 void fault_install(void)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-	pthread_once(&once, register_fork);
 	install(SIGSEGV);
 	install(SIGBUS);
 }

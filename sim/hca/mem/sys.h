@@ -14,6 +14,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* When constructors register what fork() does with locks. It takes those first that were
+ * registered last: the process's own (front/card.c, of no priority), under which the inner
+ * ones are taken, and then the one that is never held while waiting for another. */
+enum { FORK_LAST_LOCK = 101, FORK_INNER_LOCK };
+
 /* MAP_FAILED and errno, as mmap(). */
 static inline void *sys_map_shared(size_t n, int prot, int flags, int fd, uint64_t offset)
 {

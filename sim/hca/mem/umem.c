@@ -118,20 +118,18 @@ static void fork_child(void)
 	pthread_mutex_unlock(&all_lock);
 }
 
-static void register_fork(void)
+__attribute__((constructor(FORK_INNER_LOCK))) static void watch_forks(void)
 {
 	pthread_atfork(fork_prepare, fork_parent, fork_child);
 }
 
 static int umem_create(struct umem **out, uint64_t address, uint64_t length)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	uint64_t nr_pins = (length - 1) / PIN_BYTES_MAX + 1;
 	struct umem *m;
 
 	if (!length || address + length < address || length > SIZE_MAX / 2)
 		return -EINVAL;
-	pthread_once(&once, register_fork);
 	fault_install();
 	m = calloc(1, sizeof(*m) + nr_pins * sizeof(m->pins[0]));
 	if (!m)
