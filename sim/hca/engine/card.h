@@ -302,6 +302,8 @@ bool hca_fits_cqe(const struct hca_cq *cq, uint32_t bytes);
 /* ---- recv.c ---- */
 /* Takes the next receive WQE. 0, -ENOENT: none is posted, -EIO: the queue is broken. */
 int hca_recv_take(struct hca_qp *qp, struct hca_recv *r);
+/* Into the receive WQE that the QP holds, from offset. 0 or -EACCES. */
+int hca_recv_write(struct hca_qp *qp, uint64_t offset, const void *from, uint32_t n);
 void hca_recv_flush(struct hca_qp *qp);
 void hca_srq_free(struct hca_srq *srq);
 

@@ -187,6 +187,14 @@ int hca_recv_take(struct hca_qp *qp, struct hca_recv *r)
 	return rc;
 }
 
+/* A shared queue's memory is of its own domain. IBA 10.2.9. */
+int hca_recv_write(struct hca_qp *qp, uint64_t offset, const void *from, uint32_t n)
+{
+	const struct hca_pd *pd = qp->attr.srq ? qp->attr.srq->attr.pd : qp->attr.pd;
+
+	return hca_gather_write(qp->hca, pd, &qp->resp.recv.to, offset, from, n);
+}
+
 void hca_recv_flush(struct hca_qp *qp)
 {
 	struct hca_recv *r = &qp->resp.recv;

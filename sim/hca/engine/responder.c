@@ -125,8 +125,7 @@ static bool send(struct hca_qp *qp, const struct hca_packet *p, uint8_t t)
 		fail_receive(qp, MLX5_CQE_SYNDROME_LOCAL_LENGTH_ERR, HCA_AETH_NAK_INVALID_REQUEST);
 		return false;
 	}
-	if (!is_in_cqe && hca_gather_write(qp->hca, qp->attr.pd, &r->recv.to, r->message_bytes,
-					   p->payload, p->length)) {
+	if (!is_in_cqe && hca_recv_write(qp, r->message_bytes, p->payload, p->length)) {
 		fail_receive(qp, MLX5_CQE_SYNDROME_LOCAL_PROT_ERR, HCA_AETH_NAK_REMOTE_OPERATION);
 		return false;
 	}

@@ -140,7 +140,6 @@ static void write_grh(const struct hca *h, const struct hca_packet *p, uint8_t t
 /* The first 40 bytes of the buffer are the network header's, whether there is one or not. */
 static int store(struct hca_qp *qp, const struct hca_packet *p)
 {
-	const struct hca_gather *to = &qp->resp.recv.to;
 	uint8_t grh[HCA_GRH_BYTES] = { 0 };
 	int rc = 0;
 
@@ -149,10 +148,9 @@ static int store(struct hca_qp *qp, const struct hca_packet *p)
 			write_ipv4(qp->hca, p, grh + IPV4_AT);
 		else
 			write_grh(qp->hca, p, grh);
-		rc = hca_gather_write(qp->hca, qp->attr.pd, to, 0, grh, sizeof(grh));
+		rc = hca_recv_write(qp, 0, grh, sizeof(grh));
 	}
-	return rc ? rc : hca_gather_write(qp->hca, qp->attr.pd, to, HCA_GRH_BYTES, p->payload,
-					  p->length);
+	return rc ? rc : hca_recv_write(qp, HCA_GRH_BYTES, p->payload, p->length);
 }
 
 static void fail_receive(struct hca_qp *qp, uint8_t syndrome)

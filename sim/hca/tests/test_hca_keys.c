@@ -135,6 +135,45 @@ static void domain_is_enforced_and_can_change(void **state)
 	pair_destroy(p);
 }
 
+/* The queue pairs that share it may be of others. */
+static void shared_queue_fills_memory_of_its_own_domain(void **state)
+{
+	(void)state;
+	for (int is_own = 0; is_own < 2; is_own++) {
+		struct fabric *f = fabric_create(true);
+		struct fabric_host *h = &f->host[1];
+		struct fabric_cq *cq = fabric_cq_create(h, 8, 64);
+		struct hca_pd *pd = h->pd, *other;
+		struct fabric_srq *srq;
+		struct fabric_qp *qp;
+		struct fabric_region r;
+		struct fabric_cqe c;
+
+		assert_int_equal(hca_pd_create(h->hca, &other), 0);
+		h->pd = other;
+		srq = fabric_srq_create(h, 8);
+		h->pd = is_own ? other : pd;
+		r = fabric_region_create(h, PAGE, HCA_ACCESS_LOCAL_WRITE);
+		h->pd = pd;
+		qp = fabric_qp_create(h, &(struct fabric_qp_options) {
+			.srq = srq, .send_cq = cq, .recv_cq = cq });
+		fabric_connect_to(qp, 0x10007, 0, 0, &fabric_usual);
+		fabric_srq_post(srq, &(struct fabric_sge) { fabric_address(&r, 0), 8, r.key }, 1);
+		hca_receive(h->hca, &(struct hca_packet) {
+			.opcode = HCA_SEND_ONLY, .pkey = 0xffff, .dest_qpn = qp->qpn,
+			.payload = (const uint8_t *)"datum", .length = 5, .route.port = 1 });
+		assert_true(fabric_poll(cq, &c));
+		assert_int_equal(c.opcode, is_own ? MLX5_CQE_RESP_SEND : MLX5_CQE_RESP_ERR);
+		assert_int_equal(c.syndrome, is_own ? 0 : MLX5_CQE_SYNDROME_LOCAL_PROT_ERR);
+		assert_string_equal((char *)r.bytes, is_own ? "datum" : "");
+		fabric_region_destroy(&r);
+		fabric_qp_destroy(qp);
+		fabric_cq_destroy(cq);
+		fabric_srq_destroy(srq);
+		fabric_destroy(f);
+	}
+}
+
 static void rereg_moves_a_key_to_other_memory(void **state)
 {
 	struct pair *p = pair_create(NULL, NULL);
@@ -224,6 +263,7 @@ int main(void)
 		cmocka_unit_test(local_write_needs_its_right),
 		cmocka_unit_test(key_is_dead_after_its_region),
 		cmocka_unit_test(domain_is_enforced_and_can_change),
+		cmocka_unit_test(shared_queue_fills_memory_of_its_own_domain),
 		cmocka_unit_test(rereg_moves_a_key_to_other_memory),
 		cmocka_unit_test(keys_are_not_given_out_again_soon),
 		cmocka_unit_test(many_keys_live_at_once),
