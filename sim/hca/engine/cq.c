@@ -235,7 +235,8 @@ bool hca_cq_post(struct hca_cq *cq, uint8_t cqe[64], const void *data, uint32_t 
 		return false;
 	if (hca_fault_due(&cq->hca->config.faults->lost_cqe_at))
 		return true;
-	if ((!cq->attr.ignore_overrun && is_full(cq)) ||
+	if (hca_fault_due(&cq->hca->config.faults->cq_overrun_at) ||
+	    (!cq->attr.ignore_overrun && is_full(cq)) ||
 	    !write_cqe(cq, cqe, data, inline_bytes)) {
 		break_queue(cq);
 		return false;

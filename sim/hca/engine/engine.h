@@ -33,11 +33,12 @@ struct hca_faults {
 	uint32_t syndrome;		/* MLX5_CQE_SYNDROME_* that ... */
 	uint32_t syndrome_at;		/* ... the n-th WQE from now ends with; counts down */
 	uint32_t lost_cqe_at;		/* the n-th CQE from now is not written; counts down */
+	uint32_t cq_overrun_at;		/* the n-th CQE from now finds its CQ full */
 	uint32_t late_cqe_ns;		/* completions become visible so much later */
 	uint32_t nak_at;		/* the n-th request from now is answered by nak_syndrome */
 	uint32_t nak_syndrome;		/* enum hca_aeth */
 	uint32_t timeout_scale_percent;	/* of every transport timer; 0: 100 */
-	uint32_t resv[9];
+	uint32_t resv[8];
 };
 
 /* What tests read. One writer per process and device; tent-sim adds them up. */

@@ -52,6 +52,8 @@ const struct knob knobs[] = {
 	{ "syndrome", KNOB_COUNT, FIELD(engine, syndrome), "with this MLX5_CQE_SYNDROME_*" },
 	{ "lost_cqe_at", KNOB_COUNT, FIELD(engine, lost_cqe_at),
 	  "the n-th CQE from now is not written" },
+	{ "cq_overrun_at", KNOB_COUNT, FIELD(engine, cq_overrun_at),
+	  "the n-th CQE from now finds its CQ full" },
 	{ "late_cqe", KNOB_TIME, FIELD(engine, late_cqe_ns), "CQEs come so much later" },
 	{ "timeouts", KNOB_PERCENT, FIELD(engine, timeout_scale_percent),
 	  "scale of all transport timers; 0: 100%" },

@@ -311,6 +311,23 @@ static void lost_completion_takes_no_entry(void **state)
 	small_destroy(&s);
 }
 
+static void asked_for_overrun_needs_no_full_queue(void **state)
+{
+	struct small s = small_create(16, 64);
+	struct fabric_cqe c;
+
+	(void)state;
+	s.host->faults.cq_overrun_at = 2;
+	nop(&s);
+	assert_false(fabric_has_event(s.host, HCA_EVENT_CQ_ERROR));
+	nop(&s);
+	assert_true(fabric_has_event(s.host, HCA_EVENT_CQ_ERROR));
+	assert_int_equal(fabric_state(s.qp), HCA_QP_ERR);
+	assert_true(fabric_poll(s.cq, &c));
+	assert_false(fabric_poll(s.cq, &c));
+	small_destroy(&s);
+}
+
 /* ---- resizing --------------------------------------------------------------------- */
 
 /* What libmlx5 does: moves what is unread, up to the mark, to one index further. */
@@ -416,6 +433,7 @@ int main(void)
 		cmocka_unit_test(foreign_queue_numbers_are_ignored),
 		cmocka_unit_test(late_completions_keep_their_order_and_wake_late),
 		cmocka_unit_test(lost_completion_takes_no_entry),
+		cmocka_unit_test(asked_for_overrun_needs_no_full_queue),
 		cmocka_unit_test(resize_keeps_what_is_unread),
 		cmocka_unit_test(resize_needs_room_for_its_mark),
 		cmocka_unit_test(used_queue_cannot_be_destroyed),
