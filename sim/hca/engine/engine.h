@@ -20,6 +20,10 @@
 #include "sim/hca/engine/packet.h"
 #include "sim/hca/mem/umem.h"
 
+/* Of one message. At the smallest MTU that is a quarter of all PSNs, so that a PSN says
+ * whether it is old or new. */
+#define HCA_MAX_MESSAGE_BYTES (1u << 30)
+
 struct hca;
 struct hca_pd;
 struct hca_mr;
@@ -99,7 +103,7 @@ struct hca_config {
 	struct hca_gauges *gauges;	/* zeroed, or NULL: nobody reads them */
 	bool is_ethernet;
 	uint32_t first_qpn, nr_qpns;	/* the QPNs this process may hand out */
-	uint32_t max_sge, max_rd_atomic, max_inline_bytes;
+	uint32_t max_rd_atomic;
 	uint64_t max_mr_bytes;		/* 0: no limit */
 	uint32_t port_mtu_bytes;	/* what a UD message may hold; 0: 4096 */
 };

@@ -14,7 +14,6 @@
 
 enum {
 	FENCE_READS = 2,		/* of fm_ce_se's top bits: this, and all above */
-	MAX_PSNS = 1 << 23,		/* of a message: a PSN must say on which side it lies */
 };
 
 uint32_t hca_requester_position(const struct hca_qp *qp)
@@ -61,8 +60,6 @@ static uint8_t check(struct hca_qp *qp, const struct hca_wqe *w)
 
 	if (syndrome)
 		return syndrome;
-	if (hca_nr_packets((uint32_t)w->data.length, hca_mtu(qp)) >= MAX_PSNS)
-		return MLX5_CQE_SYNDROME_LOCAL_LENGTH_ERR;
 	if (is_reading && !qp->values.max_rd_atomic)
 		return MLX5_CQE_SYNDROME_LOCAL_QP_OP_ERR;
 	if (hca_gather_check(qp->hca, qp->attr.pd, &w->data,

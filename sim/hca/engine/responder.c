@@ -38,8 +38,6 @@ static const uint8_t traits[32] = {
 	[HCA_FETCH_ADD] = ATOMIC | FIRST | LAST,
 };
 
-enum { MAX_MESSAGE = 0x80000000, MAX_PSNS = 1 << 23 };
-
 /* ---- refusing ----------------------------------------------------------------------- */
 
 /* The peer's fault: it learns by a NAK, this side's program by an event. */
@@ -121,7 +119,8 @@ static bool send(struct hca_qp *qp, const struct hca_packet *p, uint8_t t)
 		return false;
 	if (t & FIRST)
 		r->message_bytes = 0;
-	if (r->message_bytes + (uint64_t)p->length > r->recv.to.length) {
+	if (r->message_bytes + p->length > HCA_MAX_MESSAGE_BYTES ||
+	    r->message_bytes + p->length > r->recv.to.length) {
 		fail_receive(qp, MLX5_CQE_SYNDROME_LOCAL_LENGTH_ERR, HCA_AETH_NAK_INVALID_REQUEST);
 		return false;
 	}
@@ -155,7 +154,8 @@ static bool begin_write(struct hca_qp *qp, const struct hca_packet *p)
 	struct hca_mr *mr;
 	uint64_t offset;
 
-	if (p->dma_length > MAX_MESSAGE || !(qp->values.access & HCA_ACCESS_REMOTE_WRITE)) {
+	if (p->dma_length > HCA_MAX_MESSAGE_BYTES ||
+	    !(qp->values.access & HCA_ACCESS_REMOTE_WRITE)) {
 		refuse(qp, HCA_AETH_NAK_INVALID_REQUEST);
 		return false;
 	}
@@ -228,11 +228,11 @@ static bool read(struct hca_qp *qp, const struct hca_packet *p, uint32_t *nr_psn
 
 	if (!may_answer(qp, HCA_ACCESS_REMOTE_READ))
 		return false;
-	*nr_psns = hca_nr_packets(p->dma_length, hca_mtu(qp));
-	if (p->dma_length > MAX_MESSAGE || *nr_psns >= MAX_PSNS) {
+	if (p->dma_length > HCA_MAX_MESSAGE_BYTES) {
 		refuse(qp, HCA_AETH_NAK_INVALID_REQUEST);
 		return false;
 	}
+	*nr_psns = hca_nr_packets(p->dma_length, hca_mtu(qp));
 	if (p->dma_length && !find_key(qp, p->rkey, p->remote_address, p->dma_length,
 				       HCA_ACCESS_REMOTE_READ, &mr, &offset))
 		return false;

@@ -14,7 +14,6 @@ enum {
 	SEGMENT = 16,
 	INLINE_BIT = 0x80000000,
 	WHOLE = 0x80000000,		/* what a byte count of 0 means */
-	MAX_MESSAGE = 0x80000000,
 	AV_BYTES = 48, SHORT_AV_BYTES = 16,
 	AV_IS_LONG = 0x80000000,	/* of dqp_dct */
 	AV_HAS_GRH = 1 << 30,		/* of grh_gid_fl */
@@ -174,7 +173,7 @@ static uint8_t read_data(struct hca_wqe *w, uint32_t at, uint32_t end)
 		g->nr++;
 		at += n;
 	}
-	if (g->length > MAX_MESSAGE || (hca_wqe_is_atomic(w->opcode) && g->length != 8))
+	if (g->length > HCA_MAX_MESSAGE_BYTES || (hca_wqe_is_atomic(w->opcode) && g->length != 8))
 		return MLX5_CQE_SYNDROME_LOCAL_LENGTH_ERR;
 	return 0;
 }

@@ -224,8 +224,8 @@ static void malformed_messages_are_invalid_requests(void **state)
 		{ HCA_WRITE_FIRST, HCA_SEND_LAST, 8, 0 },
 		{ HCA_WRITE_FIRST, HCA_READ_REQUEST, 0, 8 },
 		{ 0xff, 0x15, 0, 0 }, { 0xff, 0x1f, 0, 0 },
-		{ 0xff, HCA_WRITE_ONLY, 8, 0x80000001 },
-		{ 0xff, HCA_READ_REQUEST, 0, 0x80000001 },
+		{ 0xff, HCA_WRITE_FIRST, STAGE_MTU, (1 << 30) + 1 },
+		{ 0xff, HCA_READ_REQUEST, 0, (1 << 30) + 1 },
 		{ 0xff, HCA_READ_REQUEST, 1, 8 },
 	};
 

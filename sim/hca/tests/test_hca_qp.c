@@ -374,7 +374,8 @@ static void lengths_that_cannot_be_are_local_errors(void **state)
 	struct pair *p = pair_create(NULL, NULL);
 
 	(void)state;
-	big[0] = big[1] = pair_piece(&p->near, 0, 0x7fffffff);
+	big[0] = big[1] = pair_piece(&p->near, 0, 1 << 29);
+	big[1].length++;
 	fabric_post(p->a, &(struct fabric_wr) { .opcode = MLX5_OPCODE_RDMA_WRITE, .sge = big,
 						.nr_sge = 2 });
 	assert_int_equal(pair_completion(p, p->a->send_cq).syndrome,

@@ -42,7 +42,7 @@ const struct datasheet datasheet = {
 	.max_moderation_period_us = 4095,
 
 	.max_pkeys		= 1,
-	.max_message_bytes	= 1U << 30,
+	.max_message_bytes	= HCA_MAX_MESSAGE_BYTES,
 	.gid_table_entries	= 16,
 	.local_ack_delay	= 16,
 	.link_width		= 2,			/* 4x */
@@ -65,8 +65,6 @@ const struct datasheet datasheet = {
 
 void uverbs_fill_config(struct hca_config *c)
 {
-	c->max_sge = datasheet.max_sge;
 	c->max_rd_atomic = datasheet.max_rd_atomic;
-	c->max_inline_bytes = datasheet.max_inline_bytes;
 	c->max_mr_bytes = datasheet.max_mr_bytes;
 }

@@ -196,8 +196,8 @@ static void start(struct fabric *f, int index, bool is_ethernet)
 		.env = &h->env, .faults = &h->faults, .counters = &h->counters,
 		.gauges = &h->gauges,
 		.is_ethernet = is_ethernet, .first_qpn = (uint32_t)(index + 1) << 16,
-		.nr_qpns = QPNS_PER_HOST, .max_sge = 30, .max_rd_atomic = 16,
-		.max_inline_bytes = 220, .max_mr_bytes = 1ULL << 40,
+		.nr_qpns = QPNS_PER_HOST, .max_rd_atomic = 16,
+		.max_mr_bytes = 1ULL << 40,
 	};
 
 	h->fabric = f;
