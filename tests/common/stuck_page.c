@@ -7,6 +7,7 @@
 #include <linux/fuse.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "ring/order.h"
@@ -94,14 +96,15 @@ static void serve_one(int fd, struct stuck_board *board)
 	}
 }
 
-/* In a namespace of our own /mnt is free to be hidden, and nothing is left behind. */
-static void mount_file(int fuse)
+/* In a namespace of our own /mnt is free to be hidden, and nothing is left behind.
+ * False: this user, or this root folder, may not mount. */
+static bool mount_file(int fuse)
 {
 	char options[96];
 	int file;
 
-	need(unshare(CLONE_NEWNS) == 0);
-	need(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
+	if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
+		return false;
 	need(mount("none", "/mnt", "tmpfs", 0, NULL) == 0);
 	file = open(STUCK_PATH, O_CREAT | O_RDWR | O_CLOEXEC, 0666);
 	need(file >= 0);
@@ -109,6 +112,7 @@ static void mount_file(int fuse)
 	snprintf(options, sizeof(options),
 		 "fd=%d,rootmode=100666,user_id=0,group_id=0,allow_other", fuse);
 	need(mount("stuck", STUCK_PATH, "fuse", MS_NOSUID | MS_NODEV, options) == 0);
+	return true;
 }
 
 static void attacker_main(void (*attack)(void *, void *), void *arg)
@@ -125,12 +129,14 @@ static void attacker_main(void (*attack)(void *, void *), void *arg)
 	_exit(0);
 }
 
-static void server_main(int fuse, struct stuck_board *board,
+static void server_main(int fuse, int mounted, struct stuck_board *board,
 			void (*attack)(void *, void *), void *arg)
 {
 	pid_t pid;
 
-	mount_file(fuse);
+	if (!mount_file(fuse) || write(mounted, "", 1) != 1)
+		_exit(1);
+	close(mounted);
 	pid = fork();
 	need(pid >= 0);
 	if (pid == 0) {
@@ -145,18 +151,27 @@ static void server_main(int fuse, struct stuck_board *board,
 pid_t stuck_page_start(struct stuck_board *board, void (*attack)(void *, void *), void *arg)
 {
 	int fuse = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+	int mounted[2];
+	char byte;
 	pid_t pid;
 
 	if (fuse < 0)
 		return -1;
+	need(pipe2(mounted, O_CLOEXEC) == 0);
 	fflush(NULL);
 	pid = fork();
 	need(pid >= 0);
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		signal(SIGCHLD, SIG_IGN);
-		server_main(fuse, board, attack, arg);
+		server_main(fuse, mounted[1], board, attack, arg);
 	}
 	close(fuse);
+	close(mounted[1]);
+	if (read(mounted[0], &byte, 1) != 1) {
+		need(waitpid(pid, NULL, 0) == pid);
+		pid = -1;
+	}
+	close(mounted[0]);
 	return pid;
 }
