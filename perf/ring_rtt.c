@@ -314,7 +314,7 @@ static int verdict(struct report *r, struct bench *b)
 	bool near = near_pingpong(r, b);
 
 	if (b->of[URING_SQPOLL].all.nr)
-		return near & beats_sqpoll(r, b) ? 0 : 1;
+		return (near & beats_sqpoll(r, b)) ? 0 : 1;
 	report_fact(r, "check_io_uring", "not compared: io_uring SQPOLL was not measured");
 	return near ? 2 : 1;
 }
