@@ -15,7 +15,7 @@ set output folder . "/flood.png"
 set logscale xy
 set yrange [2e-3:1.4]
 set format x ""
-set xtics ("10 µs" 10, "100 µs" 100, "1 ms" 1e3, "10 ms" 1e4, "100 ms" 1e5, "1 s" 1e6)
+set xtics ("10 µs" 10, "100 µs" 100, "1 ms" 1e3, "10 ms" 1e4, "100 ms" 1e5, "1 s" 1e6, "10 s" 1e7)
 set mxtics 10
 set ytics ("all" 1, "50 %%  (p50)" 0.5, "10 %%" 0.1, "1 %%  (p99)" 0.01)
 set grid xtics ytics lt 1 lc rgb "#e4e4e4" lw 1

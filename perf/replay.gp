@@ -33,10 +33,10 @@ curve(k) = word(drawn, k) + 0
 
 set encoding utf8
 set logscale xy
-set xrange [0.1:1e6]
+set xrange [0.1:1e6<*]
 set yrange [2e-4:1.3]
 set xtics ("100 ns" 0.1, "1 µs" 1, "10 µs" 10, "100 µs" 100, "1 ms" 1e3, \
-	   "10 ms" 1e4, "100 ms" 1e5, "1 s" 1e6)
+	   "10 ms" 1e4, "100 ms" 1e5, "1 s" 1e6, "10 s" 1e7)
 set mxtics 10
 set ytics ("all" 1, "50 %%  (p50)" 0.5, "10 %%" 0.1, "1 %%  (p99)" 0.01, "0.1 %%  (p99.9)" 0.001)
 set grid xtics ytics lt 1 lc rgb "#e4e4e4" lw 1
