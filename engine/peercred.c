@@ -126,6 +126,20 @@ bool peer_shares_clock(pid_t pid)
 	return same_text("/proc/self/timens_offsets", path);
 }
 
+/*
+ * A process that executed a set-user-ID or set-group-ID program since it connected is no
+ * longer one that its user may look into, whoever holds its socket now. The kernel then
+ * gives its files in /proc to root; an exec after the open leaves us a dead memory.
+ */
+static bool is_its_users(const struct peer *p)
+{
+	char path[64];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d", (int)p->pid);
+	return stat(path, &st) == 0 && st.st_uid == p->uid;
+}
+
 int peer_open(int sock, struct peer *p)
 {
 	int rc = open_pidfd(sock, p);
@@ -139,6 +153,10 @@ int peer_open(int sock, struct peer *p)
 		return 0;
 	p->other_clock = !peer_shares_clock(p->pid);
 	p->mem_fd = peer_open_memory(p->pid, p->pidfd);
+	if (p->mem_fd >= 0 && !is_its_users(p)) {
+		close(p->mem_fd);
+		p->mem_fd = -EPERM;
+	}
 	p->mem_error = p->mem_fd < 0 ? -p->mem_fd : 0;
 	if (peer_is_alive(p->pidfd))
 		return 0;

@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/sched.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -16,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -266,6 +268,62 @@ static void a_recycled_pid_does_not_lend_its_memory(void **state)
 	arena_check(&arena);
 }
 
+/* Connects in a process that leaves its socket to us and executes a program. When that has
+ * more rights than its user, the process still has its pid, but no memory of its own. */
+static void connect_and_execute(struct arena *a, struct raw *r, const char *program)
+{
+	int *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+			   -1, 0);
+	char comm[64], name[32] = "";
+	pid_t pid = clone_with(CLONE_FILES, 0);
+
+	need(pid >= 0);
+	if (pid == 0) {
+		*shared = raw_socket(a->tentd.socket);
+		execl(program, "gained", "5", NULL);	/* seconds: nobody else may end it */
+		_exit(1);
+	}
+	snprintf(comm, sizeof(comm), "/proc/%d/comm", pid);
+	while (strncmp(name, "gained\n", 7)) {
+		int fd = open(comm, O_RDONLY);
+
+		need(fd >= 0 && read(fd, name, sizeof(name) - 1) > 0);
+		close(fd);
+		need(waitpid(pid, NULL, WNOHANG) == 0);
+	}
+	r->sock = *shared;
+}
+
+static int attack_gained(struct arena *a, void *program)
+{
+	struct stat st;
+	struct raw r;
+	int rc;
+
+	need(stat(program, &st) == 0);
+	connect_and_execute(a, &r, program);
+	need(raw_hello(&r, NULL, 0) == 0);
+	rc = raw_register(&r, TENT_MEM_PRIVATE, (void *)0x10000, 1u << 30, 0, -1, 0, 2);
+	need(st.st_mode & S_ISUID ? rc == TENT_ERR_ADDRESS : rc == 0);
+	return 0;
+}
+
+/* The program is a copy of sleep, under a name that shows that it runs. */
+static void a_process_that_gained_rights_does_not_lend_its_memory(void **state)
+{
+	char program[128], command[320];
+
+	(void)state;
+	snprintf(program, sizeof(program), "%s/gained", arena.tentd.folder);
+	snprintf(command, sizeof(command), "cp \"$(command -v sleep)\" %s", program);
+	assert_int_equal(system(command), 0);
+	assert_int_equal(chmod(program, 0755), 0);
+	assert_int_equal(arena_attack(&arena, attack_gained, program, STRANGER), 0);
+	assert_int_equal(chmod(program, 04755), 0);
+	assert_int_equal(arena_attack(&arena, attack_gained, program, STRANGER), 0);
+	arena_check(&arena);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -274,6 +332,7 @@ int main(void)
 		cmocka_unit_test(a_stranger_learns_nothing_about_others),
 		cmocka_unit_test(before_hello_and_for_observers_there_is_no_memory),
 		cmocka_unit_test(a_recycled_pid_does_not_lend_its_memory),
+		cmocka_unit_test(a_process_that_gained_rights_does_not_lend_its_memory),
 	};
 
 	return cmocka_run_group_tests(tests, arena_setup, arena_teardown);
