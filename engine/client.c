@@ -176,8 +176,27 @@ void client_received(struct engine *e, struct client *c, int rc, struct ctl_mess
 		serve(e, c, m);
 	else if (rc != -EAGAIN)
 		client_end(e, c, TENT_RULE_RING_CLOSED);
-	if (!c->busy)
+	if (!c->busy && !c->errand)
 		control_rearm(e, &c->socket);	/* nothing, if it ended */
+}
+
+void client_identified(struct engine *e, struct client *c, struct errand *errand)
+{
+	if (c->ending) {
+		peer_close(&errand->peer);
+		if (c->over)
+			end_over(e, c);
+		return;
+	}
+	if (errand->rc < 0) {	/* it is gone: nobody to answer */
+		client_end(e, c, TENT_RULE_RING_CLOSED);
+		return;
+	}
+	c->peer = errand->peer;
+	c->identified = true;
+	client_watch_death(e, c);
+	client_welcome(e, c, (const void *)errand->message.bytes);
+	control_rearm(e, &c->socket);
 }
 
 /* The socket is readable, or its other end closed. This process trusts itself. */
@@ -234,7 +253,7 @@ static void end_over(struct engine *e, struct client *c)
 {
 	c->over = true;
 	if (c->errand)
-		return;		/* it still receives: comes back here */
+		return;		/* it still receives or identifies: comes back here */
 	segments_leave(e, c);
 	peer_close(&c->peer);
 	if (c->local || errand_seal(c->sock)) {
@@ -249,7 +268,7 @@ static void end_over(struct engine *e, struct client *c)
 
 void client_abandon_errand(struct engine *e, struct client *c)
 {
-	bool closes = c->errand && !c->errand->receives;
+	bool closes = c->errand && c->errand->kind == ERRAND_CLOSE;
 
 	if (!c->errand || !errand_abandon(c->errand))
 		return;		/* none, or it is about to arrive */

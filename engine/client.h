@@ -61,7 +61,7 @@ struct client {
 	bool over;		/* nothing of it is touched any more */
 	uint16_t end_rule;	/* what its requests end with */
 	struct round *round;	/* the one it has */
-	struct errand *errand;	/* receives from its socket, or closes it */
+	struct errand *errand;	/* receives from its socket, closes it, or identifies it */
 	void (*resume)(struct engine *e, struct client *c); /* after dropping regions */
 	void (*after_end)(struct engine *e, struct client *c);
 
@@ -105,6 +105,7 @@ void client_end(struct engine *e, struct client *c, uint16_t rule);
 /* An errand is back: with a message or ctl_recv()'s error; or the socket is closed. */
 void client_received(struct engine *e, struct client *c, int rc, struct ctl_message *m);
 void client_closed(struct engine *e, struct client *c);
+void client_identified(struct engine *e, struct client *c, struct errand *errand);
 /* The engine stops: goes on without it. */
 void client_abandon_errand(struct engine *e, struct client *c);
 /* Frees those that ended. */
@@ -114,6 +115,8 @@ void client_refund(struct engine *e, struct client *c, enum resource r, uint32_t
 
 /* client_hello.c */
 void client_hello(struct engine *e, struct client *c, struct ctl_message *m);
+/* Goes on with it, once who it is has been found out. */
+void client_welcome(struct engine *e, struct client *c, const struct tent_ctl_hello *q);
 
 /* client_ring.c */
 void client_ring_open(struct engine *e, struct client *c, struct ctl_message *m);

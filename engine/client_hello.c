@@ -5,31 +5,25 @@
 #include <string.h>
 
 #include "engine/client.h"
+#include "engine/errand.h"
 #include "engine/segments.h"
 #include "ring/rules.h"
 
 #define FEATURES_ALL (TENT_CTL_HELLO_MEMBARRIER | TENT_CTL_HELLO_OBSERVER)
 #define PEER_FDS 2	/* pidfd, /proc/PID/mem */
 
-/* Once a connection, however often it says hello. False: answered or ended. */
-static bool identify(struct engine *e, struct client *c)
+/* Finds out who it is, once a connection, however often it says hello. What opens
+ * /proc/PID/mem waits for an exec in progress, and its process decides how long that
+ * takes. */
+static void identify(struct engine *e, struct client *c, const struct ctl_message *hello)
 {
-	if (c->identified || c->local) {
-		c->identified = true;
-		return true;
-	}
 	if (!client_charge(e, c, RESOURCE_FDS, PEER_FDS)) {
 		client_refuse(e, c, TENT_RULE_CLIENT_LIMIT, e->nr_clients);
-		return false;
+		return;
 	}
 	c->fds += PEER_FDS;
-	if (peer_open(c->sock, &c->peer) < 0) {	/* it is gone: nobody to answer */
+	if (errand_identify(e, c, hello) < 0)
 		client_end(e, c, TENT_RULE_RING_CLOSED);
-		return false;
-	}
-	c->identified = true;
-	client_watch_death(e, c);
-	return true;
 }
 
 static void fill_space(const struct engine *e, struct client *c)
@@ -108,8 +102,6 @@ static void reply_hello(struct engine *e, struct client *c)
 void client_hello(struct engine *e, struct client *c, struct ctl_message *m)
 {
 	const struct tent_ctl_hello *q = (const void *)m->bytes;
-	bool observer = q->features & TENT_CTL_HELLO_OBSERVER;
-	uint16_t rule;
 
 	if (c->said_hello || q->features & ~FEATURES_ALL) {
 		client_refuse_text(e, c, TENT_RULE_CTL_MESSAGE, q->features,
@@ -121,8 +113,17 @@ void client_hello(struct engine *e, struct client *c, struct ctl_message *m)
 		client_refuse(e, c, TENT_RULE_CTL_VERSION, q->abi_major);
 		return;
 	}
-	if (!identify(e, c))
-		return;
+	if (c->identified || c->local)
+		client_welcome(e, c, q);
+	else
+		identify(e, c, m);
+}
+
+void client_welcome(struct engine *e, struct client *c, const struct tent_ctl_hello *q)
+{
+	bool observer = q->features & TENT_CTL_HELLO_OBSERVER;
+	uint16_t rule;
+
 	fill_space(e, c);
 	rule = !observer ? take_segment(e, c, q->name) : *q->name ? TENT_RULE_NAME_FORM : 0;
 	if (rule) {

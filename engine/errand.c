@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* errand.c - receiving and closing descriptors that may block. */
+/* errand.c - receiving, opening and closing descriptors that may block. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -60,15 +60,18 @@ static void *errand_main(void *arg)
 	struct errand *errand = arg;
 	struct engine *e = errand->item.engine;
 
-	if (errand->receives)
+	if (errand->kind == ERRAND_RECEIVE)
 		errand->rc = ctl_recv(errand->sock, &errand->message, MSG_DONTWAIT);
-	if (errand->receives && errand->rc == 0)
+	else if (errand->kind == ERRAND_IDENTIFY)
+		errand->rc = peer_open(errand->sock, &errand->peer);
+	if (errand->kind == ERRAND_RECEIVE && errand->rc == 0)
 		drop_others(&errand->message);
 	close(errand->sock);
 	/* BACK: the engine waits for the item. R12/A12, pairs with errand_abandon(). */
 	if (exchange(&errand->life, (uint32_t)LIFE_BACK) == LIFE_OUT) {
 		control_post(e, &errand->item);
 	} else {
+		peer_close(&errand->peer);
 		ctl_close_fds(&errand->message);
 		free(errand);
 	}
@@ -80,15 +83,18 @@ static void errand_back(struct engine *e, struct inbox_item *item)
 	struct errand *errand = (struct errand *)item;
 
 	errand->client->errand = NULL;
-	if (errand->receives)
+	if (errand->kind == ERRAND_RECEIVE)
 		client_received(e, errand->client, errand->rc, &errand->message);
+	else if (errand->kind == ERRAND_IDENTIFY)
+		client_identified(e, errand->client, errand);
 	else
 		client_closed(e, errand->client);
 	ctl_close_fds(&errand->message);
 	free(errand);
 }
 
-static int errand_send(struct engine *e, struct client *c, int sock, bool receives)
+static int errand_send(struct engine *e, struct client *c, int sock, enum errand_kind kind,
+		       const struct ctl_message *hello)
 {
 	struct errand *errand = sock < 0 ? NULL : calloc(1, sizeof(*errand));
 	pthread_t thread;
@@ -100,7 +106,11 @@ static int errand_send(struct engine *e, struct client *c, int sock, bool receiv
 	errand->item.arrive = errand_back;
 	errand->client = c;
 	errand->sock = sock;
-	errand->receives = receives;
+	errand->kind = kind;
+	errand->peer = c->peer;
+	errand->peer.pidfd = errand->peer.mem_fd = -1;
+	if (hello)
+		errand->message = *hello;
 	rc = thread_start_small(&thread, true, errand_main, errand);
 	if (rc < 0)
 		free(errand);
@@ -109,19 +119,31 @@ static int errand_send(struct engine *e, struct client *c, int sock, bool receiv
 	return rc;
 }
 
-int errand_receive(struct engine *e, struct client *c)
+/* With a duplicate of the client's socket, which stays open meanwhile. */
+static int send_duplicate(struct engine *e, struct client *c, enum errand_kind kind,
+			  const struct ctl_message *hello)
 {
 	int sock = fcntl(c->sock, F_DUPFD_CLOEXEC, 0);
-	int rc = errand_send(e, c, sock, true);
+	int rc = errand_send(e, c, sock, kind, hello);
 
 	if (rc < 0 && sock >= 0)
 		close(sock);	/* not the last one */
 	return rc;
 }
 
+int errand_receive(struct engine *e, struct client *c)
+{
+	return send_duplicate(e, c, ERRAND_RECEIVE, NULL);
+}
+
+int errand_identify(struct engine *e, struct client *c, const struct ctl_message *hello)
+{
+	return send_duplicate(e, c, ERRAND_IDENTIFY, hello);
+}
+
 int errand_close(struct engine *e, struct client *c)
 {
-	return errand_send(e, c, c->sock, false);
+	return errand_send(e, c, c->sock, ERRAND_CLOSE, NULL);
 }
 
 bool errand_abandon(struct errand *errand)

@@ -1,24 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * errand.h - the two things that a hostile client can make block for as long as it
- * likes: taking a descriptor out of a message, and closing one. (A socket that lingers
- * and a file of a FUSE file system wait in close(); what was sent and never received is
- * closed with the socket that holds it.) They are done by a thread of their own, and
- * only that client waits for it. A message without descriptors takes no thread.
+ * errand.h - the three things that a hostile client can make block for as long as it
+ * likes: taking a descriptor out of a message, closing one, and opening what /proc has
+ * of a process. (A socket that lingers and a file of a FUSE file system wait in close();
+ * what was sent and never received is closed with the socket that holds it; a process
+ * can stop in the middle of an exec, which /proc/PID/mem waits for.) They are done by a
+ * thread of their own, and only that client waits for it. A message without descriptors
+ * takes no thread.
  */
 #ifndef TENT_ENGINE_ERRAND_H
 #define TENT_ENGINE_ERRAND_H
 
 #include "engine/control.h"
+#include "engine/peercred.h"
 #include "ring/ctl_io.h"
+
+enum errand_kind { ERRAND_RECEIVE, ERRAND_IDENTIFY, ERRAND_CLOSE };
 
 struct errand {
 	struct inbox_item item;		/* first: how it comes back */
 	struct client *client;
-	int sock;			/* receive: a duplicate; close: the client's */
-	bool receives;
-	int rc;				/* of ctl_recv() */
+	int sock;			/* close: the client's; else a duplicate */
+	enum errand_kind kind;
+	int rc;				/* of ctl_recv() or peer_open() */
 	uint32_t life;			/* enum of errand.c: who frees it */
+	struct peer peer;		/* identify: what was opened; else nothing */
 	struct ctl_message message;	/* what is no memfd in it was closed: -1 */
 };
 
@@ -34,6 +40,9 @@ enum errand_peek errand_peek(int sock);
 
 /* Receives the client's next message; client_received() gets it. -errno: no thread. */
 int errand_receive(struct engine *e, struct client *c);
+/* Opens what there is of the client's process; client_identified() gets that, and the
+ * HELLO that asked for it. -errno: no thread. */
+int errand_identify(struct engine *e, struct client *c, const struct ctl_message *hello);
 /* Closes the client's socket; client_closed() is told. -errno: no thread. */
 int errand_close(struct engine *e, struct client *c);
 /* The engine stops and does not wait: the errand ends by itself, unless it is on its

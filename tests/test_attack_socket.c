@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -316,6 +317,52 @@ static void a_file_that_nobody_closes_for_us_holds_nobody_up(void **state)
 	arena_check(&arena);
 }
 
+/* A process in the middle of an exec, which waits for the close of that file; who opens
+ * its /proc/PID/mem waits for the exec. Its child says hello over its socket. */
+static void attack_exec(void *page, void *arg)
+{
+	struct arena *a = arg;
+	struct raw r = { .sock = raw_socket(a->tentd.socket) };
+
+	(void)page;
+	need(r.sock >= 0);
+	if (fork() == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		usleep(200000);	/* its close has begun, but not yet the wait, at worst */
+		raw_hello(&r, NULL, 0);
+		_exit(0);
+	}
+	need(open(STUCK_PATH, O_RDONLY | O_CLOEXEC) >= 0);
+	execlp("sleep", "sleep", "60", NULL);
+	_exit(1);
+}
+
+static void a_process_that_does_not_come_out_of_its_exec_holds_nobody_up(void **state)
+{
+	struct stuck_board *stuck = mmap(NULL, sizeof(*stuck), PROT_READ | PROT_WRITE,
+					 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pid_t server;
+
+	(void)state;
+	stuck->no_flush = 1;
+	server = stuck_page_start(stuck, attack_exec, &arena);
+	if (server < 0) {
+		print_message("this machine has no /dev/fuse: not run\n");
+		skip();
+	}
+	while (!load_acquire(&stuck->closes))
+		sched_yield();
+	usleep(300000);		/* hello was said */
+	for (int i = 0; i < 20; i++)
+		need_service(&arena);
+	arena_honest_rounds(&arena, 50);
+	kill(server, SIGKILL);
+	arena_wait(server);
+	kill(stuck->attacker, SIGKILL);
+	munmap(stuck, sizeof(*stuck));
+	arena_check(&arena);
+}
+
 /* ---- messages ---------------------------------------------------------------------- */
 
 static int attack_deaf(struct arena *a, void *arg)
@@ -417,6 +464,8 @@ int main(void)
 		cmocka_unit_test(descriptors_nobody_asked_for_are_closed),
 		cmocka_unit_test(a_socket_that_lingers_holds_nobody_up),
 		cmocka_unit_test(a_file_that_nobody_closes_for_us_holds_nobody_up),
+		cmocka_unit_test(
+			a_process_that_does_not_come_out_of_its_exec_holds_nobody_up),
 		cmocka_unit_test(a_client_that_never_reads_its_replies_holds_nobody_up),
 		cmocka_unit_test(explaining_a_file_that_shrinks_or_blocks_kills_nobody),
 	};

@@ -303,11 +303,12 @@ void arena_start(struct arena *a, const char *const *args)
 	arena_honest_rounds(a, ROUNDS_PER_CHECK);
 	a->base_clients = arena_clients(a);
 	assert_int_equal(a->base_clients, 2);
-	a->base_threads = count_threads(a);
-	/* The observer that counted may still be on its way out. */
-	do
+	/* The observer that counted, and who looked at it, may still be on their way out. */
+	do {
 		a->base_fds = arena_fds(a);
-	while (usleep(20000) == 0 && arena_fds(a) != a->base_fds);
+		a->base_threads = count_threads(a);
+	} while (usleep(20000) == 0 &&
+		 (arena_fds(a) != a->base_fds || count_threads(a) != a->base_threads));
 }
 
 /* Says once what it waits for, in case it waits for ever. */
