@@ -10,7 +10,7 @@
 #include "ring/sigbus.h"
 #include "ring/spin.h"
 
-#define RING_FDS 3	/* those that stay open here: one eventfd, two ends of a pipe */
+#define RING_FDS 3	/* those that stay open here: one eventfd, two ends of a socket */
 #define RING_MAPS 2
 
 /* ---- opening ----------------------------------------------------------- */

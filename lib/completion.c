@@ -5,6 +5,7 @@
  */
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "lib/lib.h"
@@ -18,37 +19,38 @@ static bool watch(int epoll, int fd, uint32_t events)
 	return fd < 0 || !epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &e);
 }
 
-/* Nobody writes the completion pipe of an engine process that died: the descriptor that a
- * program gets also watches whether it lives. */
-static int watch_open(const struct tent_client *c, int event_fd)
+/* Nobody writes the completion socket of an engine process that died: the descriptor that
+ * a program gets also watches whether it lives. And we cannot write it: what we have to
+ * tell the program's waiter goes through an eventfd of ours. */
+static bool watch_open(struct lib_ring *r)
 {
-	int fd = epoll_create1(EPOLL_CLOEXEC);
+	const struct tent_client *c = r->engine->client;
 
-	if (fd < 0)
-		return -1;
-	if (watch(fd, event_fd, EPOLLIN) && watch(fd, c->pidfd, EPOLLIN) &&
-	    watch(fd, c->fd, EPOLLRDHUP))
-		return fd;
-	close(fd);
-	return -1;
+	if (r->watch_fd >= 0)
+		return true;
+	r->watch_fd = epoll_create1(EPOLL_CLOEXEC);
+	r->self_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (r->watch_fd >= 0 && r->self_fd >= 0 &&
+	    watch(r->watch_fd, r->self_fd, EPOLLIN) &&
+	    watch(r->watch_fd, tent_ring_event_fd(r->tent), EPOLLIN) &&
+	    watch(r->watch_fd, c->pidfd, EPOLLIN) && watch(r->watch_fd, c->fd, EPOLLRDHUP))
+		return true;
+	fd_close(&r->watch_fd);
+	fd_close(&r->self_fd);
+	return false;
 }
 
 /* Under the ring's lock. What was reaped before nobody was told of: the first wait
  * ends at once. */
 static int start_fd(struct lib_ring *r)
 {
-	const struct tent_client *c = r->engine->client;
-	int event_fd = tent_ring_event_fd(r->tent);
-
-	if (!c->in_process && r->watch_fd < 0)
-		r->watch_fd = watch_open(c, event_fd);
-	if (!c->in_process && r->watch_fd < 0)
+	if (!watch_open(r))
 		return lib_fail_text(TENT_ERR_RUNTIME, TENT_RULE_SYSTEM, "epoll", "epoll: %m");
 	store_relaxed(&r->wants_fd, 1u);
 	while (tent_ring_arm(r->tent) && lib_ring_reap(r, NULL))
 		;
 	r->reaped = r->reaped_foreign = 0;
-	wake_event_signal(event_fd);
+	wake_event_signal(r->self_fd);
 	return 0;
 }
 
@@ -62,7 +64,7 @@ static int get_fd(struct lib_ring *r)
 				     "that have a completion fd", LIB_RINGS_MAX);
 	if (!r->wants_fd && start_fd(r))
 		return lib_last_error()->error;
-	return r->watch_fd >= 0 ? r->watch_fd : tent_ring_event_fd(r->tent);
+	return r->watch_fd;
 }
 
 int tent_completion_fd(tent_engine_t engine)

@@ -241,7 +241,8 @@ struct lib_ring {
 	uint32_t wants_fd;		/* tent_completion_fd() was asked for */
 	uint32_t reaped_foreign;	/* since the last arm: for another batch than the polled */
 	uint32_t reaped;		/* since the last arm */
-	int watch_fd;			/* tentd: what tent_completion_fd() gave; -1 */
+	int watch_fd;			/* what tent_completion_fd() gave, or -1 */
+	int self_fd;			/* an eventfd under it: our own word to its waiter */
 	struct lib_ring *next_free;
 };
 

@@ -203,14 +203,13 @@ uint32_t lib_ring_await_indirect(struct lib_ring *r)
 void lib_ring_rearm(struct lib_ring *r, const struct lib_batch *polled)
 {
 	bool waiter;
-	int fd;
 
 	if (!r->tent || !r->wants_fd)
 		return;
-	fd = tent_ring_event_fd(r->tent);
 	waiter = lib_ring_seat(r->engine) == r;
 	if (waiter) {
-		wake_event_drain(fd);
+		wake_event_drain(tent_ring_event_fd(r->tent));
+		wake_event_drain(r->self_fd);
 		lib_ring_reap(r, polled); /* what the wake-up just emptied was about */
 	}
 	if (!r->reaped && !r->reaped_foreign)
@@ -220,6 +219,6 @@ void lib_ring_rearm(struct lib_ring *r, const struct lib_batch *polled)
 	/* The waiter must also look at what was taken for its other batches, or by
 	 * another thread. */
 	if (r->reaped_foreign || !waiter)
-		wake_event_signal(fd);
+		wake_event_signal(r->self_fd);
 	r->reaped = r->reaped_foreign = 0;
 }

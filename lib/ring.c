@@ -160,7 +160,7 @@ static struct lib_ring *ring_new(struct lib_engine *e)
 		lib_fail_memory();
 		return NULL;
 	}
-	r->watch_fd = -1;
+	r->watch_fd = r->self_fd = -1;
 	store_release(&r->engine, e); /* L6 */
 	return r;
 }
@@ -177,6 +177,7 @@ static void ring_free(struct lib_ring *r)
 static void watch_close(struct lib_ring *r)
 {
 	fd_close(&r->watch_fd);
+	fd_close(&r->self_fd);
 }
 
 /* Opens a ring in r, which has none. */

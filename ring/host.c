@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "ring/host.h"
@@ -67,32 +68,24 @@ static void age_entries(uint8_t *entries, size_t stride, uint32_t count, uint32_
 	}
 }
 
-/* Another open file for the same pipe: readable and writable, with flags of its own. */
-static int reopen(int fd)
-{
-	char path[32];
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
-}
-
 /*
- * A pipe that the client uses like an eventfd. An eventfd itself would not do: all
- * its holders share one O_NONBLOCK flag, so a client could make our write block. Here
- * the client gets an open file of its own and we keep one end of ours.
+ * A socket that the client uses like an eventfd. An eventfd itself would not do: all its
+ * holders share one O_NONBLOCK flag, so a client could make our write block. Nor would a
+ * pipe: who moves bytes out of one into a socket that is full, or into a page that never
+ * arrives, holds the lock that a write waits for, whatever its flags. The client's end
+ * can send nothing: what nobody receives, descriptors too, would lie here.
  */
-static int open_completion_pipe(struct ring_host *h)
+static int open_completion_socket(struct ring_host *h)
 {
-	int fds[2];
+	int fds[2], size = WAKE_SOCKET_BYTES;
 
-	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0)
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) < 0)
 		return -errno;
-	fcntl(fds[1], F_SETPIPE_SZ, WAKE_PIPE_BYTES); /* the default works too */
-	h->completion_write_fd = fds[1];
-	h->completion_fd = reopen(fds[0]);
-	close(fds[0]);
-	return h->completion_fd < 0 ? h->completion_fd : 0;
+	h->completion_write_fd = fds[0];
+	h->completion_fd = fds[1];
+	/* The default works too. */
+	setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+	return shutdown(fds[0], SHUT_RD) < 0 ? -errno : 0;
 }
 
 static int open_events(struct ring_host *h)
@@ -100,7 +93,7 @@ static int open_events(struct ring_host *h)
 	h->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (h->event_fd < 0)
 		return -errno;
-	return open_completion_pipe(h);
+	return open_completion_socket(h);
 }
 
 /* A ring is small and its pages are wanted before the first request, not in it. */
@@ -201,7 +194,7 @@ void ring_host_wake_client(struct ring_host *h)
 	if (want & TENT_WAKE_FUTEX)
 		wake_futex(h);
 	if (want & TENT_WAKE_EVENTFD)
-		wake_event_signal(h->completion_write_fd);
+		wake_socket_signal(h->completion_write_fd);
 }
 
 void ring_host_set_flags(struct ring_host *h, uint32_t set, uint32_t clear)
@@ -216,5 +209,5 @@ void ring_host_end(struct ring_host *h, uint32_t rule)
 	store_relaxed(&h->line->end_rule, rule);
 	ring_host_set_flags(h, TENT_ENGINE_ENDED, 0);
 	wake_futex(h);
-	wake_event_signal(h->completion_write_fd);
+	wake_socket_signal(h->completion_write_fd);
 }

@@ -7,6 +7,7 @@
 #include <linux/membarrier.h>
 #include <poll.h>
 #include <stddef.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -54,7 +55,7 @@ void wake_futex_wake(uint32_t *word)
 	syscall(FUTEX_NUMBER, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* A full counter or pipe is readable already, which is all a wake has to achieve. */
+/* What is full is readable already, which is all a wake has to achieve. */
 void wake_event_signal(int fd)
 {
 	static const uint64_t one = 1;
@@ -63,10 +64,18 @@ void wake_event_signal(int fd)
 		;
 }
 
-/* An eventfd gives its count, a pipe all the tokens that fit into it. */
+void wake_socket_signal(int fd)
+{
+	static const uint64_t one = 1;
+
+	while (send(fd, &one, sizeof(one), MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno == EINTR)
+		;
+}
+
+/* An eventfd gives its count, a socket all the tokens that fit into it. */
 void wake_event_drain(int fd)
 {
-	uint64_t counts[WAKE_PIPE_BYTES / sizeof(uint64_t)];
+	uint64_t counts[WAKE_SOCKET_BYTES / sizeof(uint64_t)];
 	struct iovec v = { counts, sizeof(counts) };
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 

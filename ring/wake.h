@@ -30,12 +30,15 @@ int wake_futex_wait(const uint32_t *word, uint32_t expected, uint64_t timeout_ns
 /* Wakes every sleeper of a word. */
 void wake_futex_wake(uint32_t *word);
 
-#define WAKE_PIPE_BYTES 4096	/* of a pipe that stands for an eventfd */
+#define WAKE_SOCKET_BYTES 4096	/* buffered by a socket that stands for an eventfd */
 
-/* Adds 1 to an eventfd, or a token to a pipe that stands for one. */
+/* Adds 1 to an eventfd. */
 void wake_event_signal(int fd);
 
-/* Empties an eventfd or such a pipe without ever blocking, whatever another holder of it
+/* A token into a socket that stands for an eventfd: never blocks, raises no SIGPIPE. */
+void wake_socket_signal(int fd);
+
+/* Empties an eventfd or such a socket without ever blocking, whatever another holder of it
  * did to its O_NONBLOCK flag. */
 void wake_event_drain(int fd);
 

@@ -2,7 +2,7 @@
 /*
  * test_attack_ring.c - what a hostile process can do with the ring it was given:
  * wrong words, words that change under the engine's hands, half a batch, silence,
- * and every misuse of the descriptors. tentd is real, and two honest processes
+ * and every misuse of its memory. tentd is real, and two honest processes
  * verify all of their data meanwhile.
  */
 #define _GNU_SOURCE
@@ -396,92 +396,6 @@ static void a_stopped_client_holds_nobody_up_and_then_dies(void **state)
 	arena_check(&arena);
 }
 
-/* ---- wakeups ------------------------------------------------------------------ */
-
-static void make_blocking(int fd)
-{
-	need(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK) == 0);
-}
-
-/* Asks for every kind of wake and takes none; the descriptors are as full, and as
- * blocking, as their holder can make them. */
-static int attack_want_wake(struct arena *a, void *arg)
-{
-	static const uint32_t wants[] = { 1, 2, 3, 0xffffffff, 0x80000000 };
-	uint64_t full = UINT64_MAX - 1;
-	struct foe f;
-
-	(void)arg;
-	foe_open(&f, a);
-	need(write(f.ring.wake_fd, &full, sizeof(full)) == sizeof(full));
-	make_blocking(f.ring.wake_fd);
-	make_blocking(f.ring.done_fd);
-	for (uint32_t i = 0; i < 10000; i++) {
-		struct tent_completion c;
-
-		store_relaxed(&f.ring.client_line->want_wake, wants[i % 5]);
-		foe_request(&f, 0, 64);
-		raw_seq(&f.ring, 0, f.ring.position + 1, 1);
-		f.ring.position++;
-		need(raw_wait(&f.ring, &c));
-	}
-	return 0;
-}
-
-static void asking_for_wakeups_and_taking_none_blocks_nothing(void **state)
-{
-	(void)state;
-	assert_int_equal(arena_attack(&arena, attack_want_wake, NULL, 0), 0);
-	arena_check(&arena);
-}
-
-struct drain {
-	int fd;
-	uint32_t stop;
-};
-
-static void *drain_main(void *arg)
-{
-	struct drain *d = arg;
-	uint64_t count;
-
-	while (!load_acquire(&d->stop))
-		if (read(d->fd, &count, sizeof(count)) < 0)
-			sched_yield();
-	return NULL;
-}
-
-/* One thread writes as fast as it can, one empties it before tentd can. */
-static int attack_event_storm(struct arena *a, void *arg)
-{
-	uint64_t one = 1;
-	struct foe f;
-	struct drain d;
-	pthread_t thread;
-
-	(void)arg;
-	foe_open(&f, a);
-	d = (struct drain){ .fd = f.ring.wake_fd };
-	need(pthread_create(&thread, NULL, drain_main, &d) == 0);
-	for (uint32_t i = 0; i < 300000; i++)
-		need(write(f.ring.wake_fd, &one, sizeof(one)) == sizeof(one));
-	store_release(&d.stop, 1u);
-	pthread_join(thread, NULL);
-	for (uint32_t i = 0; i < 1000; i++) {
-		foe_request(&f, 0, 64);
-		raw_publish(&f.ring, 1);
-		foe_complete(&f, 1);
-	}
-	return 0;
-}
-
-static void an_eventfd_storm_holds_nobody_up(void **state)
-{
-	(void)state;
-	assert_int_equal(arena_attack(&arena, attack_event_storm, NULL, 0), 0);
-	arena_check(&arena);
-}
-
 /* ---- the memory of the ring --------------------------------------------------- */
 
 /* Neither memfd can be resized or unsealed, and the engine's not written at all. */
@@ -554,8 +468,6 @@ int main(void)
 		cmocka_unit_test(flipping_every_byte_of_a_slot_during_the_copy_hurts_nobody_else),
 		cmocka_unit_test(a_batch_without_its_first_slot_is_never_seen),
 		cmocka_unit_test(a_stopped_client_holds_nobody_up_and_then_dies),
-		cmocka_unit_test(asking_for_wakeups_and_taking_none_blocks_nothing),
-		cmocka_unit_test(an_eventfd_storm_holds_nobody_up),
 		cmocka_unit_test(ring_memory_can_be_neither_resized_nor_forged),
 		cmocka_unit_test(holes_punched_into_ring_memory_hurt_nobody_else),
 	};

@@ -4,6 +4,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
@@ -164,14 +165,14 @@ static void the_fd_becomes_readable_only_when_armed(void **state)
 	assert_false(is_readable(fd));
 }
 
-/* A program may wake its own epoll loop through it, and one drain takes every token. */
-static void the_fd_can_be_signalled_by_its_own_program(void **state)
+static void one_drain_takes_every_token_of_the_fd(void **state)
 {
 	struct pair *p = *state;
 	int fd = tent_ring_event_fd(p->ring);
 
+	assert_int_equal(tent_ring_arm(p->ring), 0);
 	for (int i = 0; i < 3; i++)
-		wake_event_signal(fd);
+		ring_host_wake_client(p->host);
 	assert_true(is_readable(fd));
 	assert_int_equal(read_event(fd), 1);
 	assert_true(is_readable(fd));
@@ -199,20 +200,28 @@ static void draining_an_emptied_blocking_eventfd_returns(void **state)
 	wake_event_drain(p->host->event_fd);
 }
 
-/* The client stuffs its end of the pipe and makes it blocking. */
-static void signalling_a_stuffed_blocking_pipe_returns(void **state)
+/* The client takes no token and makes its end blocking; it can send nothing itself. */
+static void signalling_a_full_blocking_socket_returns(void **state)
 {
 	struct pair *p = *state;
 	int fd = tent_ring_event_fd(p->ring);
 	char byte = 0;
 
-	while (write(fd, &byte, 1) == 1)
-		;
-	assert_int_equal(errno, EAGAIN);
+	assert_int_equal(send(fd, &byte, 1, MSG_NOSIGNAL), -1);
+	assert_int_equal(errno, EPIPE);
 	make_blocking(fd);
 	assert_int_equal(tent_ring_arm(p->ring), 0);
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 10000; i++)
 		ring_host_wake_client(p->host);
+}
+
+static void waking_a_client_that_shut_its_fd_down_raises_no_sigpipe(void **state)
+{
+	struct pair *p = *state;
+
+	assert_int_equal(shutdown(tent_ring_event_fd(p->ring), SHUT_RDWR), 0);
+	assert_int_equal(tent_ring_arm(p->ring), 0);
+	ring_host_wake_client(p->host);
 }
 
 static void waking_a_client_that_closed_its_fd_raises_no_sigpipe(void **state)
@@ -512,9 +521,10 @@ int main(void)
 		ON(open_adaptive, an_adaptive_ring_writes_it_only_when_asked),
 		cmocka_unit_test(a_client_is_told_when_it_has_to_fence),
 		ON(open_adaptive, the_fd_becomes_readable_only_when_armed),
-		ON(open_adaptive, the_fd_can_be_signalled_by_its_own_program),
+		ON(open_adaptive, one_drain_takes_every_token_of_the_fd),
 		ON(open_adaptive, draining_an_emptied_blocking_eventfd_returns),
-		ON(open_adaptive, signalling_a_stuffed_blocking_pipe_returns),
+		ON(open_adaptive, signalling_a_full_blocking_socket_returns),
+		ON(open_adaptive, waking_a_client_that_shut_its_fd_down_raises_no_sigpipe),
 		ON(open_adaptive, waking_a_client_that_closed_its_fd_raises_no_sigpipe),
 		ON(open_adaptive, no_futex_wake_is_lost),
 		ON(open_adaptive, no_wake_for_a_verdict_is_lost),

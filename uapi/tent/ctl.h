@@ -28,7 +28,7 @@ extern "C" {
 enum tent_ctl_type {
 	TENT_CTL_HELLO = 1,	/* first message of a connection */
 	TENT_CTL_RING_OPEN = 2,	/* reply carries 4 fds: client memfd, engine memfd,
-				 * eventfd that wakes the engine, pipe that gets 8
+				 * eventfd that wakes the engine, socket that gets 8
 				 * bytes for TENT_WAKE_EVENTFD */
 	TENT_CTL_RING_CLOSE = 3, /* replies once its last request ended */
 	TENT_CTL_MEM_ALLOC = 4,	/* reply carries 1 fd: a sealed memfd */

@@ -176,7 +176,7 @@ struct tent_client_line {
 };
 
 #define TENT_WAKE_FUTEX	  (1u << 0) /* wake_seq + 1, then FUTEX_WAKE on it */
-#define TENT_WAKE_EVENTFD (1u << 1) /* 8 bytes into the ring's completion pipe */
+#define TENT_WAKE_EVENTFD (1u << 1) /* 8 bytes into the ring's completion socket */
 
 TENT_ASSERT(sizeof(struct tent_slot) == 128, "a slot is two cache lines");
 TENT_ASSERT_FIELD(struct tent_slot, seq, 0, 4);

@@ -163,8 +163,8 @@ int tent_ring_wait_consumed(struct tent_ring *ring, uint32_t position,
 			    uint64_t timeout_ns);
 
 /* A non-blocking descriptor that becomes readable after tent_ring_arm() once
- * completions can be polled or the ring has ended; the ring's to close. It is used
- * like an eventfd: read 8 bytes until EAGAIN and arm again after each wake.
+ * completions can be polled or the ring has ended; the ring's to close. It is read
+ * like an eventfd: 8 bytes until EAGAIN, and arm again after each wake.
  * tent_ring_arm() returns 1 when there is something already (it is then not
  * armed): completions, or the ring's end. */
 int tent_ring_event_fd(const struct tent_ring *ring);
