@@ -138,11 +138,13 @@ static void take_byte(int fd)
 	(void)!recv(fd, &byte, 1, MSG_DONTWAIT);
 }
 
+/* A thread that is cancelled may end where it waits for an event, not here. */
 static int call(struct cm_channel *c, int fd, int old_fd, const struct cm_request *r,
 		struct cm_answer *a)
 {
-	int rc;
+	int cancel_state, rc;
 
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	pthread_mutex_lock(&c->lock);
 	rc = exchange(c->calls_fd, r, a);
 	if (!rc && a->flags & CM_ANSWER_DRAINED)
@@ -150,6 +152,7 @@ static int call(struct cm_channel *c, int fd, int old_fd, const struct cm_reques
 	if (!rc && a->flags & CM_ANSWER_OLD_DRAINED)
 		take_byte(old_fd);
 	pthread_mutex_unlock(&c->lock);
+	pthread_setcancelstate(cancel_state, NULL);
 	return rc ? rc : a->result;
 }
 
@@ -162,6 +165,11 @@ static int peek(int fd, int flags)
 	return n > 0 ? 0 : n == 0 ? -EIO : -errno;
 }
 
+static void close_file(void *file)
+{
+	close(*(int *)file);
+}
+
 /* Until an event comes, or a signal. In the kernel the call itself keeps the file, when
  * another thread closes fd meanwhile: so here too. */
 static int wait_for_event(struct cm_channel *c, int fd, const struct cm_request *r,
@@ -171,12 +179,13 @@ static int wait_for_event(struct cm_channel *c, int fd, const struct cm_request 
 
 	if (file < 0)
 		return -errno;
+	pthread_cleanup_push(close_file, &file);
 	do {
 		rc = peek(file, 0);
 		if (!rc)
 			rc = call(c, file, -1, r, a);
 	} while (rc == -EAGAIN);
-	close(file);
+	pthread_cleanup_pop(true);
 	return rc;
 }
 

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <linux/netlink.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -60,6 +61,12 @@ INTERPOSE int ioctl(int fd, unsigned long request, ...)
 	return rc;
 }
 
+/* A thread may be cancelled while it waits. */
+static void put(void *descriptor)
+{
+	descriptor_put(descriptor);
+}
+
 /* ---- read and write ------------------------------------------------------------ */
 
 /* The eventfd below does the waiting: it minds O_NONBLOCK, and which signals restart a
@@ -88,11 +95,12 @@ INTERPOSE ssize_t read(int fd, void *to, size_t n)
 
 	if (!d)
 		return NEXT(read)(fd, to, n);
+	pthread_cleanup_push(put, d);
 	if (d->kind == DESCRIPTOR_EVENTS)
 		rc = read_event(d, fd, to, n);
 	else
 		rc = fail(EINVAL);	/* neither node has a read */
-	descriptor_put(d);
+	pthread_cleanup_pop(true);
 	return rc;
 }
 
@@ -110,9 +118,10 @@ INTERPOSE ssize_t write(int fd, const void *from, size_t n)
 
 	if (!d)
 		return NEXT(write)(fd, from, n);
+	pthread_cleanup_push(put, d);
 	if (d->kind == DESCRIPTOR_CM)
 		rc = cm_channel_write(d->cm, fd, from, n);
-	descriptor_put(d);
+	pthread_cleanup_pop(true);
 	return rc < 0 ? fail((int)-rc) : rc;
 }
 

@@ -283,6 +283,32 @@ static void nothing_is_left_open(void)
 	CHECK(nr_descriptors() == before);
 }
 
+static void *wait_for_ever(void *arg)
+{
+	struct loop *l = arg;
+	struct ibv_cq *cq;
+	void *context;
+
+	ibv_get_cq_event(l->channel, &cq, &context);
+	return NULL;
+}
+
+static void a_cancelled_wait_leaves_nothing_open(void)
+{
+	int before = nr_descriptors();
+	pthread_t thread;
+	struct loop l;
+	void *result;
+
+	make(&l);
+	CHECK(!pthread_create(&thread, NULL, wait_for_ever, &l));
+	usleep(20000);
+	CHECK(!pthread_cancel(thread));
+	CHECK(!pthread_join(thread, &result) && result == PTHREAD_CANCELED);
+	drop(&l);
+	CHECK(nr_descriptors() == before);
+}
+
 static void *map_page(void *at, int flags)
 {
 	void *page = mmap(at, TARGET, PROT_READ | PROT_WRITE,
@@ -383,6 +409,7 @@ int main(int argc, char **argv)
 	a_cancelled_thread_ends_when_it_has_posted(&l);
 	drop(&l);
 	nothing_is_left_open();
+	a_cancelled_wait_leaves_nothing_open();
 	a_page_that_went_is_not_written(map_over);
 	a_page_that_went_is_not_written(move_over);
 	a_page_that_went_is_not_written(drop_page);

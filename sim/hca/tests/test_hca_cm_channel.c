@@ -278,6 +278,54 @@ static void test_get_event_waits(void **state)
 	close_channel(c);
 }
 
+static int nr_descriptors(void)
+{
+	int n = 0;
+
+	for (int fd = 0; fd < 1024; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+static void test_cancelled_wait_leaves_nothing_open(void **state)
+{
+	struct cm_channel *c = open_channel();
+	int before = nr_descriptors();
+	void *result;
+	pthread_t t;
+
+	(void)state;
+	assert_int_equal(pthread_create(&t, NULL, read_one, c), 0);
+	usleep(20000);
+	pthread_cancel(t);
+	pthread_join(t, &result);
+	assert_ptr_equal(result, PTHREAD_CANCELED);
+	assert_int_equal(nr_descriptors(), before);
+	close_channel(c);
+}
+
+static void *create_when_cancelled(void *channel)
+{
+	pthread_cancel(pthread_self());
+	create(channel);
+	pthread_testcancel();
+	return NULL;
+}
+
+static void test_cancelled_command_leaves_a_channel_that_works(void **state)
+{
+	struct cm_channel *c = open_channel();
+	void *result;
+	pthread_t t;
+
+	(void)state;
+	assert_int_equal(pthread_create(&t, NULL, create_when_cancelled, c), 0);
+	pthread_join(t, &result);
+	assert_ptr_equal(result, PTHREAD_CANCELED);
+	create(c);
+	close_channel(c);
+}
+
 static void test_waiting_outlives_the_descriptor(void **state)
 {
 	struct cm_channel *c = open_channel();
@@ -427,6 +475,8 @@ int main(void)
 		TEST(test_poll_says_whether_an_event_waits),
 		TEST(test_destroy_takes_unread_events_away),
 		TEST(test_get_event_waits),
+		TEST(test_cancelled_wait_leaves_nothing_open),
+		TEST(test_cancelled_command_leaves_a_channel_that_works),
 		TEST(test_waiting_outlives_the_descriptor),
 		TEST(test_signal_interrupts_waiting),
 		TEST(test_bad_pointers),
