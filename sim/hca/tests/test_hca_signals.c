@@ -4,6 +4,7 @@
  * libc's names as the preloaded library does, by holding the same file. What may kill runs
  * in a child, whose end tells.
  */
+#undef _FORTIFY_SOURCE	/* as in signals.c, and before any header */
 #include "sim/hca/front/interpose.c"
 #include "sim/hca/front/signals.c"
 
