@@ -343,13 +343,6 @@ int umem_store8(struct umem *m, uint64_t offset, uint8_t value)
 	return rc ? through_pins(m, offset, NULL, &value, sizeof(value)) : 0;
 }
 
-int umem_store64(struct umem *m, uint64_t offset, uint64_t value)
-{
-	int rc = DIRECT(m, guard_store64((uint64_t *)(m->base + offset), value));
-
-	return rc ? through_pins(m, offset, NULL, &value, sizeof(value)) : 0;
-}
-
 /* Atomic only among devices, as nothing is left that a CPU could do it with. */
 static int change_through_pins(struct umem *m, uint64_t offset, bool compares,
 			       uint64_t compare, uint64_t operand, uint64_t *before)

@@ -32,11 +32,10 @@ void umem_release(struct umem *m);
 int umem_read(struct umem *m, uint64_t offset, void *to, uint64_t n);
 int umem_write(struct umem *m, uint64_t offset, const void *from, uint64_t n);
 
-/* One aligned word, in one access: acquire, and release. The device reads doorbell records
+/* One aligned word, and a byte, in one access: acquire, and release. The device reads doorbell records
  * and writes owner bits with these. */
 int umem_load32(struct umem *m, uint64_t offset, uint32_t *value);
 int umem_store8(struct umem *m, uint64_t offset, uint8_t value);
-int umem_store64(struct umem *m, uint64_t offset, uint64_t value);
 
 /* One aligned 8-byte atomic on host-order values; *before gets what lay there. */
 int umem_fetch_add64(struct umem *m, uint64_t offset, uint64_t add, uint64_t *before);

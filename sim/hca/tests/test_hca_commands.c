@@ -271,9 +271,9 @@ static void a_removed_device_is_eio_and_says_so_once(void **state)
 	p->device.is_removed = true;
 	uverbs_port_event(&p->device, IBV_EVENT_DEVICE_FATAL, 0);
 	assert_int_equal(program_alloc_pd(p), -EIO);
-	assert_int_equal(event_queue_pop(p->fds[0], &e, sizeof(e)), sizeof(e));
+	assert_int_equal(program_read_event(p->fds[0], &e, sizeof(e)), sizeof(e));
 	assert_int_equal(e.event_type, IBV_EVENT_DEVICE_FATAL);
-	assert_int_equal(event_queue_pop(p->fds[0], &e, sizeof(e)), -EIO);
+	assert_int_equal(program_read_event(p->fds[0], &e, sizeof(e)), -EIO);
 }
 
 /* ---- memory ------------------------------------------------------------------------------ */

@@ -81,13 +81,13 @@ static void events_reported_are_those_that_were_read(void **state)
 
 	for (int i = 0; i < 3; i++)
 		uverbs_cq_event(cq_cookie(p, in.cq_handle));
-	assert_int_equal(event_queue_pop(q, &e, sizeof(e) - 1), -EINVAL);
-	assert_int_equal(event_queue_pop(q, &e, sizeof(e)), sizeof(e));
+	assert_int_equal(program_read_event(q, &e, sizeof(e) - 1), -EINVAL);
+	assert_int_equal(program_read_event(q, &e, sizeof(e)), sizeof(e));
 	assert_int_equal(e.cq_handle, 0x1234);
-	assert_int_equal(event_queue_pop(q, &e, 100), sizeof(e));
+	assert_int_equal(program_read_event(q, &e, 100), sizeof(e));
 	assert_int_equal(PROGRAM_WRITE(p, IB_USER_VERBS_CMD_DESTROY_CQ, in, out), 0);
 	assert_int_equal(out.comp_events_reported, 2);
-	assert_int_equal(event_queue_pop(q, &e, sizeof(e)), -EAGAIN);
+	assert_int_equal(program_read_event(q, &e, sizeof(e)), -EAGAIN);
 }
 
 static void a_cq_takes_only_its_own_events_with_it(void **state)
@@ -106,10 +106,10 @@ static void a_cq_takes_only_its_own_events_with_it(void **state)
 	assert_int_equal(PROGRAM_WRITE(p, IB_USER_VERBS_CMD_DESTROY_CQ, in, out), 0);
 	uverbs_cq_event(cq_cookie(p, b));
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(event_queue_pop(q, &e, sizeof(e)), sizeof(e));
+		assert_int_equal(program_read_event(q, &e, sizeof(e)), sizeof(e));
 		assert_int_equal(e.cq_handle, 2);
 	}
-	assert_int_equal(event_queue_pop(q, &e, sizeof(e)), -EAGAIN);
+	assert_int_equal(program_read_event(q, &e, sizeof(e)), -EAGAIN);
 }
 
 /* ---- queue pairs and shared receive queues ------------------------------------------------- */
@@ -305,11 +305,11 @@ static void an_srq_keeps_its_limit_below_its_size(void **state)
 
 	assert_true(srq >= 0);
 	assert_int_equal(PROGRAM_WRITE_IN(p, IB_USER_VERBS_CMD_MODIFY_SRQ, modify), -EINVAL);
-	assert_int_equal(event_queue_pop(p->fds[0], &e, sizeof(e)), -EAGAIN);
+	assert_int_equal(program_read_event(p->fds[0], &e, sizeof(e)), -EAGAIN);
 	/* It is empty, so it is below any limit: the event comes, the limit goes. */
 	modify.srq_limit = 5;
 	assert_int_equal(PROGRAM_WRITE_IN(p, IB_USER_VERBS_CMD_MODIFY_SRQ, modify), 0);
-	assert_int_equal(event_queue_pop(p->fds[0], &e, sizeof(e)), sizeof(e));
+	assert_int_equal(program_read_event(p->fds[0], &e, sizeof(e)), sizeof(e));
 	assert_int_equal(e.event_type, IBV_EVENT_SRQ_LIMIT_REACHED);
 	assert_int_equal(PROGRAM_WRITE(p, IB_USER_VERBS_CMD_QUERY_SRQ, query, out), 0);
 	assert_int_equal(out.srq_limit, 0);

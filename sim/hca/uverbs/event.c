@@ -83,14 +83,15 @@ static void raise_semaphore(struct event_queue *q)
 	(void)n;		/* 2^64 - 1 events are never waiting */
 }
 
-/* Must not sleep, whatever flags the program gave its copy of the descriptor. False: there
- * was none, because a reader has it and not yet its event. */
-static bool lower_semaphore(struct event_queue *q)
+/* Must not sleep, whatever flags the program gave its copy of the descriptor: there is none
+ * if a reader has it and not yet its event. */
+static void lower_semaphore(struct event_queue *q)
 {
 	uint64_t count;
 	struct iovec v = { &count, sizeof(count) };
+	ssize_t n = preadv2(q->fd, &v, 1, -1, RWF_NOWAIT);
 
-	return preadv2(q->fd, &v, 1, -1, RWF_NOWAIT) == (ssize_t)sizeof(count);
+	(void)n;
 }
 
 void event_queue_push(struct event_queue *q, const void *event, uint32_t *reported)
@@ -124,11 +125,6 @@ int event_queue_take(struct event_queue *q, void *to, size_t n)
 		++*e->reported;
 	free(e);
 	return (int)q->bytes;
-}
-
-int event_queue_pop(struct event_queue *q, void *to, size_t n)
-{
-	return lower_semaphore(q) ? event_queue_take(q, to, n) : -EAGAIN;
 }
 
 void event_queue_forget(struct event_queue *q, const uint32_t *reported)

@@ -32,8 +32,6 @@ void event_queue_push(struct event_queue *q, const void *event, uint32_t *report
  * length; -EINVAL if n is too short, -EIO if the device has gone, and then the count is put
  * back; -EAGAIN if the event was forgotten meanwhile. */
 int event_queue_take(struct event_queue *q, void *to, size_t n);
-/* The same without waiting, count and event; -EAGAIN if there is none. */
-int event_queue_pop(struct event_queue *q, void *to, size_t n);
 
 /* An object goes: so do its events that nobody read. */
 void event_queue_forget(struct event_queue *q, const uint32_t *reported);

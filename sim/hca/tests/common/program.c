@@ -3,9 +3,11 @@
 #include "sim/hca/tests/common/program.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/mlx5_user_ioctl_cmds.h>
@@ -29,6 +31,16 @@ struct event_queue *program_queue(struct program *p, int fd)
 	int i = fd - PROGRAM_FIRST_FD;
 
 	return i >= 0 && i < PROGRAM_MAX_FDS ? p->fds[i] : NULL;
+}
+
+int program_read_event(struct event_queue *q, void *to, size_t n)
+{
+	struct pollfd p = { .fd = event_queue_fd(q), .events = POLLIN };
+	uint64_t count;
+
+	if (poll(&p, 1, 0) != 1 || read(p.fd, &count, sizeof(count)) != sizeof(count))
+		return -EAGAIN;
+	return event_queue_take(q, to, n);
 }
 
 static struct event_queue *event_of(void *ctx, int fd)

@@ -102,5 +102,7 @@ int program_reg_mr(struct program *p, uint32_t pd, const struct ib_uverbs_reg_mr
 int program_create_srq(struct program *p, uint32_t pd, uint32_t max_wr);
 
 struct event_queue *program_queue(struct program *p, int fd);
+/* What a read() that does not wait gives. */
+int program_read_event(struct event_queue *q, void *to, size_t n);
 
 #endif /* TENT_SIM_HCA_PROGRAM_H */
