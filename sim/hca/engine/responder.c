@@ -217,7 +217,7 @@ static bool may_answer(struct hca_qp *qp, uint32_t access)
 		refuse(qp, HCA_AETH_NAK_INVALID_REQUEST);
 		return false;
 	}
-	/* As many wait already as the peer may have on their way: it will ask again. */
+	/* Where there is no place for the answer the request is lost: it will come again. */
 	return hca_answers_have_room(qp);
 }
 
