@@ -137,6 +137,14 @@ struct object *command_make(struct command *c, enum object_type type)
 	return c->made;
 }
 
+int command_unmake(struct command *c, int rc)
+{
+	if (c->made)
+		object_free(&c->file->objects, c->made);
+	c->made = NULL;
+	return rc;
+}
+
 int command_destroy(struct command *c, enum object_type type, uint32_t handle)
 {
 	struct object *o = command_find(c, type, handle);

@@ -59,6 +59,8 @@ int command_invoke_write(struct command *c, uint32_t number);
 struct object *command_find(const struct command *c, enum object_type type, uint32_t handle);
 /* A new object, undone if the command fails later. NULL: no memory. */
 struct object *command_make(struct command *c, enum object_type type);
+/* The engine would not have it: the new object goes, and this is rc. */
+int command_unmake(struct command *c, int rc);
 /* Destroys by handle: 0, -ENOENT, -EBUSY. */
 int command_destroy(struct command *c, enum object_type type, uint32_t handle);
 /* Whatever rests on it is gone. 0, or -EBUSY of the engine. */
@@ -106,5 +108,6 @@ int command_destroy_srq(struct command *c);
 
 /* The object is c->made. */
 int command_alloc_uar(struct command *c, uint64_t type);
+bool command_knows_uar(const struct command *c, uint32_t page);
 
 #endif /* TENT_SIM_HCA_COMMAND_H */

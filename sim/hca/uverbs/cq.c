@@ -15,7 +15,7 @@ struct cq_request {
 };
 
 /* The next power of two that has room for one more than n; n is small. */
-static uint32_t round_up(uint32_t n)
+static uint32_t nr_with_room(uint32_t n)
 {
 	uint32_t size = 1;
 
@@ -36,11 +36,6 @@ static int find_channel(struct command *c, struct cq_request *r)
 	return event_queue_is_async(r->channel) ? -EINVAL : 0;
 }
 
-static bool is_known_uar(const struct uverbs_device *d, uint32_t page)
-{
-	return page < UVERBS_MAX_UARS && d->uars[page / 64] & 1ULL << page % 64;
-}
-
 static int check_hw(const struct command *c, const struct mlx5_ib_create_cq *hw)
 {
 	if (c->hw_in_length < offsetof(struct mlx5_ib_create_cq, flags))
@@ -55,7 +50,7 @@ static int check_hw(const struct command *c, const struct mlx5_ib_create_cq *hw)
 					    MLX5_IB_CREATE_CQ_FLAGS_REAL_TIME_TS))
 		return -EOPNOTSUPP;
 	if (hw->flags & MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX &&
-	    !is_known_uar(c->file->device, hw->uar_page_index))
+	    !command_knows_uar(c, hw->uar_page_index))
 		return -EINVAL;
 	return 0;
 }
@@ -69,7 +64,7 @@ static int check_create(struct command *c, struct cq_request *r)
 		return -EOPNOTSUPP;
 	if (!r->core.cqe || r->core.cqe > datasheet.max_cqe)
 		return -EINVAL;
-	r->nr_cqes = round_up(r->core.cqe);
+	r->nr_cqes = nr_with_room(r->core.cqe);
 	return check_hw(c, &r->hw);
 }
 
@@ -104,12 +99,8 @@ static int make_cq(struct command *c, const struct cq_request *r, uint32_t *cqn)
 			umem_release(a.buffer);
 		}
 	}
-	if (rc) {
-		c->made = NULL;
-		if (o)
-			object_free(&c->file->objects, o);
-		return rc;
-	}
+	if (rc)
+		return command_unmake(c, rc);
 	o->user_handle = r->core.user_handle;
 	o->cq.cqe_bytes = r->hw.cqe_size;
 	o->cq.nr_cqes = r->nr_cqes;
@@ -179,7 +170,7 @@ int command_resize_cq(struct command *c)
 	if (c->hw_in_length < sizeof(*hw) || !in->cqe || in->cqe > datasheet.max_cqe ||
 	    hw->reserved0 || hw->reserved1 || (hw->cqe_size != 64 && hw->cqe_size != 128))
 		return -EINVAL;
-	nr_cqes = round_up(in->cqe);
+	nr_cqes = nr_with_room(in->cqe);
 	rc = umem_pin(&buffer, hw->buf_addr, (uint64_t)nr_cqes * hw->cqe_size, true);
 	if (rc)
 		return rc;

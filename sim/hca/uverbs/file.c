@@ -110,6 +110,11 @@ int command_alloc_uar(struct command *c, uint64_t type)
 	return 0;
 }
 
+bool command_knows_uar(const struct command *c, uint32_t page)
+{
+	return page < UVERBS_MAX_UARS && c->file->device->uars[page / 64] & 1ULL << page % 64;
+}
+
 int uverbs_check_mmap(const struct uverbs_file *f, uint64_t offset, uint64_t length,
 		      bool is_writable)
 {

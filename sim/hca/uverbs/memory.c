@@ -18,11 +18,8 @@ int command_alloc_pd(struct command *c)
 	if (!o)
 		return -ENOMEM;
 	rc = hca_pd_create(c->file->device->hca, &o->pd);
-	if (rc) {
-		c->made = NULL;
-		object_free(&c->file->objects, o);
-		return rc;
-	}
+	if (rc)
+		return command_unmake(c, rc);
 	COMMAND_OUT(c, ib_uverbs_alloc_pd_resp)->pd_handle = o->handle;
 	COMMAND_HW_OUT(c, mlx5_ib_alloc_pd_resp)->pdn = o->handle + 1;
 	return 0;
@@ -90,11 +87,8 @@ static int make_mr(struct command *c, struct object *pd, struct object_mr *mr,
 		rc = hca_mr_create(pd->pd, mem, mr->iova, mr->length,
 				   mr->access & ACCESS_ENGINE, &mr->hca, &mr->key);
 	if (rc) {
-		c->made = NULL;
-		if (o)
-			object_free(&c->file->objects, o);
 		umem_release(mem);
-		return rc;
+		return command_unmake(c, rc);
 	}
 	o->mr = *mr;
 	object_use(o, pd);

@@ -33,8 +33,6 @@ static bool is_power_of_two(uint32_t n)
 
 static int check_hw(const struct command *c, const struct mlx5_ib_create_qp *hw)
 {
-	const struct uverbs_device *d = c->file->device;
-
 	if (c->hw_in_length < offsetof(struct mlx5_ib_create_qp, sq_buf_addr))
 		return -EINVAL;
 	if (hw->flags & ~(uint32_t)HW_KNOWN_FLAGS)
@@ -44,8 +42,7 @@ static int check_hw(const struct command *c, const struct mlx5_ib_create_qp *hw)
 	/* Without the flag, the page would be one of those that come with the context, and
 	 * none do. */
 	if (!(hw->flags & MLX5_QP_FLAG_UAR_PAGE_INDEX) ||
-	    hw->bfreg_index >= UVERBS_MAX_UARS ||
-	    !(d->uars[hw->bfreg_index / 64] & 1ULL << hw->bfreg_index % 64))
+	    !command_knows_uar(c, hw->bfreg_index))
 		return -EINVAL;
 	if (hw->sq_wqe_count && (!is_power_of_two(hw->sq_wqe_count) ||
 				 hw->sq_wqe_count > datasheet.max_send_blocks))
@@ -89,7 +86,8 @@ static int check_core(const struct command *c, const struct qp_request *r)
 	if (!r->pd || !r->send_cq || !r->recv_cq || (core->is_srq && !r->srq))
 		return -ENOENT;
 	if (core->max_send_wr > datasheet.max_qp_wr || core->max_recv_wr > datasheet.max_qp_wr ||
-	    core->max_send_sge > datasheet.max_sge || core->max_recv_sge > 32 ||
+	    core->max_send_sge > datasheet.max_sge ||
+	    core->max_recv_sge > datasheet.max_recv_wqe_bytes / 16 ||
 	    core->max_inline_data > datasheet.max_inline_bytes)
 		return -EINVAL;
 	return check_hw(c, &r->hw);
@@ -187,12 +185,8 @@ static int make_qp(struct command *c, const struct qp_request *r, uint32_t *qpn)
 				umem_release(a.buffer);
 		}
 	}
-	if (rc) {
-		c->made = NULL;
-		if (o)
-			object_free(&c->file->objects, o);
-		return rc;
-	}
+	if (rc)
+		return command_unmake(c, rc);
 	remember(o, r);
 	return 0;
 }

@@ -72,12 +72,8 @@ static int make_srq(struct command *c, const struct srq_request *r, uint32_t *sr
 			umem_release(a.buffer);
 		}
 	}
-	if (rc) {
-		c->made = NULL;
-		if (o)
-			object_free(&c->file->objects, o);
-		return rc;
-	}
+	if (rc)
+		return command_unmake(c, rc);
 	o->user_handle = r->core->user_handle;
 	o->srq.nr_wqes = r->nr_wqes;
 	o->srq.max_sge = (r->stride_bytes - (uint32_t)sizeof(struct mlx5_wqe_srq_next_seg)) /
