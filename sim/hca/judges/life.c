@@ -348,6 +348,28 @@ static void attach_over(void *page)
 	CHECK(!shmctl(id, IPC_RMID, NULL));
 }
 
+/* A memfd stands for a dma-buf. */
+static void a_file_can_be_registered(struct loop *l)
+{
+	const uint64_t offset = TARGET + 64, iova = 7 * TARGET + 64;
+	int fd = memfd_create("buffer", 0), ends[2];
+	char got[4];
+	struct ibv_mr *mr;
+
+	CHECK(!ftruncate(fd, 4 * TARGET) && !pipe(ends));
+	CHECK(mr = ibv_reg_dmabuf_mr(l->pd, offset, TARGET, iova, fd, ACCESS));
+	write_once(l);
+	CHECK(write_to(l, (void *)(iova + 8), mr->rkey) == IBV_WC_SUCCESS);
+	CHECK(pread(fd, got, 4, offset + 8) == 4 && !memcmp(got, memory, 4));
+	CHECK(!ibv_dereg_mr(mr));
+	CHECK(!ibv_reg_dmabuf_mr(l->pd, 0, 5 * TARGET, 0, fd, ACCESS) && errno == EINVAL);
+	CHECK(!ibv_reg_dmabuf_mr(l->pd, 0, TARGET, 0, ends[0], ACCESS) && errno == EINVAL);
+	close(ends[0]);
+	close(ends[1]);
+	close(fd);
+	CHECK(!ibv_reg_dmabuf_mr(l->pd, 0, TARGET, 0, fd, ACCESS) && errno == EBADF);
+}
+
 /* The device has the page that was registered, and what took its place is not that. */
 static void a_page_that_went_is_not_written(void (*replace)(void *page))
 {
@@ -405,6 +427,7 @@ int main(int argc, char **argv)
 		a_child_opens_its_own(&l);
 	for (unsigned i = 1; i <= 8; i++)
 		a_killed_child_harms_nobody(&l, i * 10000);
+	a_file_can_be_registered(&l);
 	a_fork_waits_for_no_other_thread(&l);
 	a_cancelled_thread_ends_when_it_has_posted(&l);
 	drop(&l);

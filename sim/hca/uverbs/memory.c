@@ -118,6 +118,12 @@ int command_reg_mr(struct command *c)
 	return 0;
 }
 
+/* A kernel's answer to a file that is no dma-buf, or has fewer bytes. */
+static int dmabuf_error(int rc)
+{
+	return !rc || rc == -ENOMEM || rc == -EBADF ? rc : -EINVAL;
+}
+
 int command_reg_dmabuf_mr(struct command *c, const struct command_dmabuf *d)
 {
 	struct object *pd = command_find(c, OBJECT_PD, d->pd_handle);
@@ -129,7 +135,8 @@ int command_reg_dmabuf_mr(struct command *c, const struct command_dmabuf *d)
 	if (!rc && !pd)
 		rc = -ENOENT;
 	if (!rc)
-		rc = umem_pin_fd(&mem, d->fd, d->offset, d->length, is_writable(d->access));
+		rc = dmabuf_error(umem_pin_fd(&mem, d->fd, d->offset, d->length,
+					      is_writable(d->access)));
 	return rc ? rc : make_mr(c, pd, &mr, mem);
 }
 
