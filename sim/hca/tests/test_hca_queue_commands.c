@@ -90,6 +90,18 @@ static void events_reported_are_those_that_were_read(void **state)
 	assert_int_equal(program_read_event(q, &e, sizeof(e)), -EAGAIN);
 }
 
+static void an_event_read_to_a_bad_address_is_lost(void **state)
+{
+	struct program *p = *state;
+	int channel = program_create_channel(p);
+	struct event_queue *q = program_queue(p, channel);
+	uint32_t cq = (uint32_t)program_create_cq(p, 1, channel, 0x1234);
+
+	uverbs_cq_event(cq_cookie(p, cq));
+	assert_int_equal(program_read_event(q, (void *)8, 100), -EFAULT);
+	assert_int_equal(program_read_event(q, (void *)8, 100), -EAGAIN);
+}
+
 static void a_cq_takes_only_its_own_events_with_it(void **state)
 {
 	struct program *p = *state;
@@ -329,6 +341,7 @@ int main(void)
 		OPEN(a_cq_has_room_for_a_power_of_two),
 		OPEN(a_channel_has_to_be_one),
 		OPEN(events_reported_are_those_that_were_read),
+		OPEN(an_event_read_to_a_bad_address_is_lost),
 		OPEN(a_cq_takes_only_its_own_events_with_it),
 		OPEN(queue_pairs_of_other_kinds_are_eopnotsupp),
 		OPEN(a_qp_of_wrong_parts_is_refused),

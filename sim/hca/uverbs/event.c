@@ -11,6 +11,8 @@
 
 #include <rdma/ib_user_verbs.h>
 
+#include "sim/hca/uverbs/user.h"
+
 struct event {
 	struct event *next;
 	uint32_t *reported;
@@ -110,6 +112,7 @@ void event_queue_push(struct event_queue *q, const void *event, uint32_t *report
 int event_queue_take(struct event_queue *q, void *to, size_t n)
 {
 	struct event *e = q->first;
+	int rc;
 
 	if (!e && !q->has_ended)
 		return -EAGAIN;
@@ -120,11 +123,11 @@ int event_queue_take(struct event_queue *q, void *to, size_t n)
 	q->first = e->next;
 	if (!q->first)
 		q->last = &q->first;
-	memcpy(to, e->bytes, q->bytes);
+	rc = user_write((uintptr_t)to, e->bytes, q->bytes);
 	if (e->reported)
 		++*e->reported;
 	free(e);
-	return (int)q->bytes;
+	return rc ? rc : (int)q->bytes;
 }
 
 void event_queue_forget(struct event_queue *q, const uint32_t *reported)

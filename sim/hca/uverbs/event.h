@@ -30,7 +30,7 @@ void event_queue_push(struct event_queue *q, const void *event, uint32_t *report
 
 /* Takes the first event, for one who has read a count of 1 off the eventfd: the event's
  * length; -EINVAL if n is too short, -EIO if the device has gone, and then the count is put
- * back; -EAGAIN if the event was forgotten meanwhile. */
+ * back; -EFAULT, and the event is lost all the same; -EAGAIN if it was forgotten meanwhile. */
 int event_queue_take(struct event_queue *q, void *to, size_t n);
 
 /* An object goes: so do its events that nobody read. */
