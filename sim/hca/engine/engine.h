@@ -122,7 +122,6 @@ enum hca_access {			/* as IBV_ACCESS_* */
 	HCA_ACCESS_REMOTE_WRITE = 2,
 	HCA_ACCESS_REMOTE_READ = 4,
 	HCA_ACCESS_REMOTE_ATOMIC = 8,
-	HCA_ACCESS_ZERO_BASED = 32,
 	HCA_ACCESS_RELAXED_ORDERING = 1 << 20,
 	HCA_ACCESS_REMOTE_INVALIDATE = 1 << 30, /* an mkey's en_rinval; no verb asks for it */
 };
