@@ -289,7 +289,6 @@ int devices_find(struct host_table *t, const struct holder_config *c, char *text
 void devices_lock(struct host_table *t)
 {
 	__atomic_store_n(&t->generation, t->generation + 1, __ATOMIC_RELAXED);
-	__atomic_thread_fence(__ATOMIC_RELEASE);	/* host_gid() acquires */
 }
 
 void devices_unlock(struct host_table *t)
@@ -301,7 +300,9 @@ void devices_set_gid(struct host_table *t, struct host_port *p, uint32_t index,
 		     const uint8_t gid[16])
 {
 	devices_lock(t);
-	memcpy(p->wire.gids[index], gid, 16);
+	/* Each is seen only by who sees that the generation is odd; host_gid() acquires. */
+	for (int i = 0; i < 16; i++)
+		__atomic_store_n(&p->wire.gids[index][i], gid[i], __ATOMIC_RELEASE);
 	if (p->wire.nr_gids <= index)
 		p->wire.nr_gids = index + 1;
 	devices_unlock(t);

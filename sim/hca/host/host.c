@@ -173,14 +173,16 @@ bool host_gid(const struct host_table *t, uint32_t device, uint32_t port, uint32
 {
 	static const uint8_t zero[16];
 	uint32_t before, after;
+	const uint8_t *from;
 
 	if (device >= HOST_MAX_DEVICES || port - 1 >= HOST_MAX_PORTS || index >= WIRE_MAX_GIDS ||
 	    device >= t->nr_devices || port > t->devices[device].nr_ports)
 		return false;
+	from = t->devices[device].ports[port - 1].wire.gids[index];
 	do {
 		before = __atomic_load_n(&t->generation, __ATOMIC_ACQUIRE);
-		memcpy(gid, t->devices[device].ports[port - 1].wire.gids[index], 16);
-		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		for (int i = 0; i < 16; i++)
+			gid[i] = __atomic_load_n(&from[i], __ATOMIC_ACQUIRE);
 		after = __atomic_load_n(&t->generation, __ATOMIC_RELAXED);
 		/* A holder that was killed while it wrote leaves it odd: take what is there. */
 	} while (before != after);
