@@ -3,6 +3,7 @@
 # perftest: latency and bandwidth of every operation over all sizes, many queue pairs,
 # both directions, atomics. Numbers are of the simulation: not a latency of anything.
 . "$(dirname "$0")/common.sh"
+LIMIT_S=300	# a spinning program on a machine that others use gets little done
 hosts_up
 
 run() { # both|one|two PROGRAM ARGUMENTS: on how many hosts

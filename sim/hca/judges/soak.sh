@@ -51,7 +51,7 @@ settings() { # NAME=VALUE..: on both hosts
 
 is_reliable() {
 	case $1 in
-	*ud_pingpong* | *udaddy* | *dgram* | *rping* | *cmatose*) return 1 ;;
+	*ud_pingpong* | *udaddy* | *dgram* | *rping* | *cmatose* | *fi_pingpong*) return 1 ;;
 	esac
 }
 
@@ -115,7 +115,8 @@ run() {
 		declare -n list=$kind
 		pick "${list[@]}"
 		what="$kind $picked: $client"
-		settings $picked $([ $kind != bearable ] || echo timeouts=30%)
+		settings $picked
+		[ $kind != bearable ] || OPTIONS+=(--fault timeouts=30%)
 		;;
 	esac
 	(case $kind in
@@ -127,6 +128,7 @@ run() {
 	esac
 	counts[$kind]=$((${counts[$kind]:-0} + 1))
 	echo "ok $what ${OPTIONS[*]}"
+	OPTIONS=()
 	clean
 }
 
@@ -136,7 +138,7 @@ while [ $SECONDS -lt $end ]; do
 	pick roce ib
 	LINK=$picked
 	OPTIONS=()
-	(on $A sleep 10000) &
+	(on $A sleep 10000) 2> /dev/null &
 	leases=$!
 	(on $B sleep 10000) &
 	leases+=" $!"
