@@ -382,6 +382,13 @@ static void lengths_that_cannot_be_are_local_errors(void **state)
 			 MLX5_CQE_SYNDROME_LOCAL_LENGTH_ERR);
 	pair_destroy(p);
 	p = pair_create(NULL, NULL);
+	big[0] = pair_piece(&p->near, 0, 0);	/* which means 2 GiB */
+	fabric_post(p->a, &(struct fabric_wr) { .opcode = MLX5_OPCODE_RDMA_WRITE, .sge = big,
+						.nr_sge = 1 });
+	assert_int_equal(pair_completion(p, p->a->send_cq).syndrome,
+			 MLX5_CQE_SYNDROME_LOCAL_LENGTH_ERR);
+	pair_destroy(p);
+	p = pair_create(NULL, NULL);
 	big[0] = pair_piece(&p->near, 0, 7);
 	fabric_post(p->a, &(struct fabric_wr) { .opcode = MLX5_OPCODE_ATOMIC_FA, .sge = big,
 						.nr_sge = 1 });
