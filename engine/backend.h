@@ -113,6 +113,14 @@ enum post_result {
 struct backend_options {
 	const char *faults;	/* null: injected faults, see engine/null.c; else "" */
 	uint64_t stream_bytes;	/* copies of at least this many bytes stream */
+	struct file_settings {	/* file */
+		uint32_t depth;		/* operations that a queue has in the kernel */
+		uint32_t chunk_bytes;	/* of one operation, at most */
+		uint32_t workers;	/* threads of a queue, where there is no io_uring */
+		uint32_t sqpoll_ms;	/* a kernel thread submits, and sleeps after this; 0: none */
+		bool direct;		/* O_DIRECT where everything is aligned */
+		bool io_uring;		/* where it is permitted */
+	} file;
 };
 
 struct backend {
@@ -149,6 +157,15 @@ struct backend {
 	int (*owner_open)(struct backend_instance *inst, int mem_fd,
 			  struct private_owner **owner);
 	void (*owner_close)(struct private_owner *owner);
+
+	/* Optional. Control; may block. A file that requests will name, and its end: no
+	 * poller names it any more, and its descriptors are open still. Without it there
+	 * are no file segments. 0 or -errno. */
+	int (*file_open)(struct backend_instance *inst, struct file *f);
+	void (*file_close)(struct backend_instance *inst, struct file *f);
+
+	/* Optional. Control. How it does its work, and how much, in one line for people. */
+	void (*facts)(const struct backend_instance *inst, char *text, size_t size);
 
 	/* Optional. Poller, every turn while it holds transfers, now and then when not. A
 	 * list (by next) of ended transfers. */

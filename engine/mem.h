@@ -20,10 +20,23 @@
 struct private_owner;	/* io/shm_private.c: copies through /proc/PID/mem */
 struct segment;
 
+/* A regular file that requests may name. The control thread opens and closes it; offsets
+ * in it are addresses of its region, which reaches as far as a file can. */
+struct file {
+	int fd;
+	int direct_fd;		/* the same file with O_DIRECT, or -1 */
+	uint32_t direct_align;	/* of offset, length and memory for that, bytes; a power of two */
+	uint32_t place;		/* in tables of the backend; FILE_NO_PLACE: in none */
+	uint64_t dev, ino;
+	bool writable;
+};
+#define FILE_NO_PLACE UINT32_MAX
+
 struct region {
 	uint64_t base, end;	/* in the owner's address space, [base, end) */
 	uint8_t *addr;		/* where this process sees base, or NULL: private */
 	struct private_owner *owner; /* for private memory, else NULL */
+	struct file *file;	/* it is no memory: addr and owner are NULL */
 	struct segment *segment;
 	uint8_t permission;	/* enum tent_permission */
 	bool internal;

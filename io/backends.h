@@ -11,5 +11,7 @@ extern const struct backend *const io_backends[];
 
 /* Same-host memory: io/shm.c. */
 extern const struct backend shm_backend;
+/* Memory and regular files: io/file.c. */
+extern const struct backend file_backend;
 
 #endif /* TENT_IO_BACKENDS_H */

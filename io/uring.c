@@ -8,6 +8,7 @@
 #include <sys/uio.h>
 
 #include "io/uring.h"
+#include "ring/order.h"
 
 /* kernel.io_uring_disabled: 1 forbids it to the unprivileged, 2 to all. */
 static int read_disabled(void)
@@ -151,10 +152,10 @@ void kring_submit(struct kring *k)
 {
 	int rc;
 
-	k->enters += will_enter(k);
+	store_relaxed(&k->enters, k->enters + will_enter(k));
 	rc = io_uring_submit(&k->ring);
 	if (rc > 0)
-		k->submitted += (uint64_t)rc;
+		store_relaxed(&k->submitted, k->submitted + (uint64_t)rc);
 }
 
 struct io_uring_cqe *kring_peek(struct kring *k)
@@ -164,7 +165,7 @@ struct io_uring_cqe *kring_peek(struct kring *k)
 	if (!io_uring_cq_ready(&k->ring)) {
 		if (!(*k->ring.sq.kflags & IORING_SQ_CQ_OVERFLOW))
 			return NULL;
-		k->enters++;
+		store_relaxed(&k->enters, k->enters + 1);
 	}
 	return io_uring_peek_cqe(&k->ring, &cqe) == 0 ? cqe : NULL;
 }

@@ -26,6 +26,7 @@ struct kring_options {
 struct kring {
 	struct io_uring ring;
 	bool has_files, has_buffers;
+	/* counted by the poller, read by any thread */
 	uint64_t enters;	/* io_uring_enter() calls; no other system call is made */
 	uint64_t submitted;	/* entries */
 };

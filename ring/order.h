@@ -14,7 +14,7 @@
  *   R7/A7  region table        control thread    -> poller
  *   R8/A8  poller command      control thread    -> poller, and its answer back
  *   R9/A9  guarded range       control thread    -> SIGBUS handler
- *   R10/A10 lane state         poller            -> worker of private memory
+ *   R10/A10 lane, file op      poller            -> worker: of private memory, of files
  *   R11/A11 inbox              worker            -> poller, with the lane's result
  *   R12/A12 life               thread <-> control: whoever comes second frees (an
  *                              owner of private memory, an errand)

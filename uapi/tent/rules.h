@@ -60,6 +60,7 @@ X(INDIRECT_COUNT, 61, ARGUMENTS, "count", "1..2^20 entries")		\
 X(INDIRECT_BUFFER, 62, ADDRESS, "indirect", "arrays inside one shareable buffer this client registered") \
 X(INDIRECT_BUSY, 63, CAPACITY, "indirect", "one INDIRECT batch at a time in a ring") \
 X(CANCEL_UNKNOWN, 64, ARGUMENTS, "user_data", "that of a request in flight") \
+X(FILE_PATH,	68, ADDRESS, "segment", "file:// and the absolute path of a regular file that this program may open") \
 /* control plane */							\
 X(NAME_FORM,	70, ARGUMENTS, "name", "1..63 of [A-Za-z0-9._-]")	\
 X(NAME_TAKEN,	71, ARGUMENTS, "name", "a name nobody holds")		\
@@ -79,6 +80,8 @@ X(CTL_VERSION,	84, SCHEMA, "abi_major", "1")				\
 X(CTL_DENIED,	85, POLICY_DENIED, "uid", "the engine's own user or root") \
 X(CLIENT_LIMIT,	86, CAPACITY, "clients", "within the engine's limits")	\
 X(LOCATION,	87, ENUM, "location", "\"\", \"*\", \"cpu\" or \"cpu:N\"") \
+X(FILE_KIND,	88, ADDRESS, "file", "a regular file, not of a file system that another process serves") \
+X(FILE_MODE,	89, ADDRESS, "file", "opened to read, or to read and write; without O_APPEND and O_PATH") \
 /* a ring that broke its protocol: it ends */				\
 X(RING_SEQ,	90, PROTOCOL, "seq", "position + 1 in every slot of the batch") \
 X(RING_NR,	91, PROTOCOL, "nr", "1..slot_count")			\
@@ -97,7 +100,11 @@ X(INJECTED,	105, RUNTIME, "request", "no injected fault")		\
 X(ENGINE_STOPPED, 106, CANCELED, "engine", "running")			\
 X(ENGINE_LOST,	107, ENGINE_LOST, "engine", "alive")			\
 X(CONFIG,	108, CONFIG, "config", "a known key of the right type")	\
-X(SYSTEM,	109, RUNTIME, "system call", "success")
+X(SYSTEM,	109, RUNTIME, "system call", "success")			\
+X(FILE_END,	110, RUNTIME, "target_offset", "a range that the file has to its end; it is shorter, or was cut meanwhile") \
+X(FILE_SPACE,	111, RUNTIME, "file", "room for it: within its file system, quota and largest size") \
+X(FILE_IO,	112, RUNTIME, "file", "readable and writable without an input or output error") \
+X(FILE_ACCESS,	113, RUNTIME, "file", "as readable and writable as when it was opened")
 
 enum tent_rule {
 	TENT_RULE_NONE = 0,
