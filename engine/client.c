@@ -107,7 +107,7 @@ static const struct message_form forms[] = {
 		TEXT_AT(struct tent_ctl_mem_register, location), memory_register },
 	[TENT_CTL_MEM_UNREGISTER] = { sizeof(struct tent_ctl_mem_unregister), 0, true, 0, 0,
 		memory_unregister },
-	[TENT_CTL_SEGMENT_OPEN] = { sizeof(struct tent_ctl_segment_open), 0, true,
+	[TENT_CTL_SEGMENT_OPEN] = { sizeof(struct tent_ctl_segment_open), FDS_ANY, true,
 		TEXT_AT(struct tent_ctl_segment_open, name), segment_open },
 	[TENT_CTL_SEGMENT_CLOSE] = { sizeof(struct tent_ctl_id), 0, true, 0, 0,
 		segment_close },

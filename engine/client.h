@@ -29,6 +29,7 @@
 
 struct buffer;
 struct errand;
+struct file_offer;
 
 struct client_ring {
 	struct client_ring *next;
@@ -62,6 +63,7 @@ struct client {
 	uint16_t end_rule;	/* what its requests end with */
 	struct round *round;	/* the one it has */
 	struct errand *errand;	/* receives from its socket, closes it, or identifies it */
+	struct file_offer *offer; /* the file that came with the message being served */
 	void (*resume)(struct engine *e, struct client *c); /* after dropping regions */
 	void (*after_end)(struct engine *e, struct client *c);
 

@@ -8,8 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/backend.h"
+
 #define ENGINE_POLLERS_MAX 64
-#define CONFIG_KEYS_MAX 32
+#define CONFIG_KEYS_MAX 64
 #define SOCKET_PATH_SIZE 108	/* of sockaddr_un.sun_path, NUL included */
 
 /* Where a value was read. */
@@ -49,6 +51,9 @@ struct engine_config {
 	bool null_enable;		/* transports/null/enable: for tests and costs */
 	char null_faults[128];		/* transports/null/faults */
 	uint64_t stream_bytes;		/* transports/shm/stream_bytes */
+	bool file_enable;		/* transports/file/enable */
+	bool any_file_system;		/* transports/file/any_file_system */
+	struct file_settings file;	/* transports/file/... */
 	/* which engine: "engine" = "thread" | "caller" | "unix:/path" */
 	char attach_path[SOCKET_PATH_SIZE]; /* of a running tentd, or "": an engine of our own */
 	/* daemon */

@@ -11,7 +11,7 @@
 #define NO_RDMA "this build has no RDMA; memory of this host moves by shm"
 #define NO_TCP "this build has no TCP; memory of this host moves by shm"
 #define NO_GPU "this build moves host memory only, by shm"
-#define NO_FILES "this build has no file segments; opening one is refused"
+#define FILES "transports/file moves bytes of file:// segments, by io_uring where it may"
 #define NO_VENDOR "this build has no such transport; memory of this host moves by shm"
 #define NO_METRICS "this build serves no metrics by HTTP; see tentctl stats"
 #define NO_TOPOLOGY "this build uses no NIC; there is nothing to choose from"
@@ -61,10 +61,10 @@ static const struct config_foreign foreign[] = {
 	{ "transports/hp_tcp/*", NULL, NO_TCP },
 	{ "transports/shm/cxl_mount_path", "", SHM_MEMFD },
 	{ "transports/shm/async_memcpy_threshold", NULL, SHM_STREAM },
-	{ "transports/io_uring/enable", "false", NO_FILES },
-	{ "transports/io_uring/*", NULL, NO_FILES },
-	{ "transports/gds/enable", "false", NO_FILES },
-	{ "transports/gds/*", NULL, NO_FILES },
+	{ "transports/io_uring/enable", "true", FILES },
+	{ "transports/io_uring/*", NULL, FILES },
+	{ "transports/gds/enable", "false", FILES },
+	{ "transports/gds/*", NULL, FILES },
 	{ "transports/nvlink/enable", "false", NO_GPU },
 	{ "transports/nvlink/*", NULL, NO_GPU },
 	{ "transports/mnnvl/enable", "false", NO_GPU },

@@ -38,6 +38,8 @@ static bool is_enabled(const struct engine_config *c, const struct backend *b)
 {
 	if (strcmp(b->name, "shm") == 0)
 		return c->shm_enable;
+	if (strcmp(b->name, "file") == 0)
+		return c->file_enable;
 	return strcmp(b->name, "null") != 0 || c->null_enable;
 }
 
@@ -49,6 +51,7 @@ static int open_backends(struct engine *e, const struct backend *const *backends
 		const struct backend_options o = {
 			.faults = strcmp(b->name, "null") ? "" : e->config.null_faults,
 			.stream_bytes = e->config.stream_bytes,
+			.file = e->config.file,
 		};
 		int rc;
 

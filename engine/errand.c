@@ -44,7 +44,16 @@ bool errand_seal(int sock)
 	return errand_peek(sock) < PEEK_PLAIN;
 }
 
-/* Everything a client may send is a memfd; those can be closed anywhere. */
+/* A file's descriptors become our own, or it is refused. */
+static void judge_file(struct errand *errand)
+{
+	const struct ctl_message *m = &errand->message;
+
+	if (m->head.type == TENT_CTL_SEGMENT_OPEN && m->nr_fds == 1)
+		file_offer_judge(&errand->offer, m->fds[0], &errand->terms);
+}
+
+/* Everything else a client may send is a memfd; those can be closed anywhere. */
 static void drop_others(struct ctl_message *m)
 {
 	for (int i = 0; i < m->nr_fds; i++) {
@@ -64,14 +73,17 @@ static void *errand_main(void *arg)
 		errand->rc = ctl_recv(errand->sock, &errand->message, MSG_DONTWAIT);
 	else if (errand->kind == ERRAND_IDENTIFY)
 		errand->rc = peer_open(errand->sock, &errand->peer);
-	if (errand->kind == ERRAND_RECEIVE && errand->rc == 0)
+	if (errand->kind == ERRAND_RECEIVE && errand->rc == 0) {
+		judge_file(errand);
 		drop_others(&errand->message);
+	}
 	close(errand->sock);
 	/* BACK: the engine waits for the item. R12/A12, pairs with errand_abandon(). */
 	if (exchange(&errand->life, (uint32_t)LIFE_BACK) == LIFE_OUT) {
 		control_post(e, &errand->item);
 	} else {
 		peer_close(&errand->peer);
+		file_offer_close(&errand->offer);
 		ctl_close_fds(&errand->message);
 		free(errand);
 	}
@@ -83,12 +95,16 @@ static void errand_back(struct engine *e, struct inbox_item *item)
 	struct errand *errand = (struct errand *)item;
 
 	errand->client->errand = NULL;
-	if (errand->kind == ERRAND_RECEIVE)
+	if (errand->kind == ERRAND_RECEIVE) {
+		errand->client->offer = &errand->offer;
 		client_received(e, errand->client, errand->rc, &errand->message);
-	else if (errand->kind == ERRAND_IDENTIFY)
+		errand->client->offer = NULL;
+	} else if (errand->kind == ERRAND_IDENTIFY) {
 		client_identified(e, errand->client, errand);
-	else
+	} else {
 		client_closed(e, errand->client);
+	}
+	file_offer_stray(&errand->offer);
 	ctl_close_fds(&errand->message);
 	free(errand);
 }
@@ -111,6 +127,8 @@ static int errand_send(struct engine *e, struct client *c, int sock, enum errand
 	errand->peer.pidfd = errand->peer.mem_fd = -1;
 	if (hello)
 		errand->message = *hello;
+	errand->terms = file_terms_of(e, c);
+	errand->offer.file.fd = errand->offer.file.direct_fd = -1;
 	rc = thread_start_small(&thread, true, errand_main, errand);
 	if (rc < 0)
 		free(errand);

@@ -5,13 +5,13 @@
  * of a process. (A socket that lingers and a file of a FUSE file system wait in close();
  * what was sent and never received is closed with the socket that holds it; a process
  * can stop in the middle of an exec, which /proc/PID/mem waits for.) They are done by a
- * thread of their own, and only that client waits for it. A message without descriptors
- * takes no thread.
+ * thread of their own, and only that client waits for it. So is the look at a file that
+ * comes with SEGMENT_OPEN. A message without descriptors takes no thread.
  */
 #ifndef TENT_ENGINE_ERRAND_H
 #define TENT_ENGINE_ERRAND_H
 
-#include "engine/control.h"
+#include "engine/files.h"
 #include "engine/peercred.h"
 #include "ring/ctl_io.h"
 
@@ -26,6 +26,8 @@ struct errand {
 	uint32_t life;			/* enum of errand.c: who frees it */
 	struct peer peer;		/* identify: what was opened; else nothing */
 	struct ctl_message message;	/* what is no memfd in it was closed: -1 */
+	struct file_terms terms;	/* for a file that comes with SEGMENT_OPEN */
+	struct file_offer offer;	/* what became of it */
 };
 
 enum errand_peek {

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "engine/files.h"
 #include "engine/memory.h"
 #include "engine/region_table.h"
 
@@ -24,6 +25,10 @@ static void region_release(struct engine *e, struct client *c, struct owned_regi
 {
 	struct buffer *b = r->region.backing;
 
+	if (r->region.file) {
+		file_release(e, c, r);
+		return;
+	}
 	if (b && --b->nr_regions == 0 && !b->id)
 		buffer_release(e, c, b);
 	free(r);
@@ -89,13 +94,13 @@ static bool doom_some(struct engine *e, struct client *c,
 	return true;
 }
 
-void memory_doom_all(struct engine *e, struct client *c)
+void memory_doom_all(struct engine *e, struct client *c, struct segment *s)
 {
-	struct region_table *old = c->segment->table;
+	struct region_table *old = s->table;
 
 	for (uint32_t i = 0; i < old->nr; i++)
 		doom(c, old->entries[i].region);
-	region_table_publish(e, c->segment, region_table_empty());
+	region_table_publish(e, s, region_table_empty());
 }
 
 static const struct backend *owner_backend(const struct engine *e, uint32_t *index)
@@ -392,6 +397,12 @@ static void reply_dropped(struct engine *e, struct client *c)
 	client_idle(e, c);
 }
 
+void memory_drop_and_reply(struct engine *e, struct client *c)
+{
+	c->resume = reply_dropped;
+	memory_drop(e, c);
+}
+
 static bool is_it(const struct region *r, const void *context)
 {
 	return r == context;
@@ -415,8 +426,7 @@ void memory_unregister(struct engine *e, struct client *c, struct ctl_message *m
 		client_refuse(e, c, TENT_RULE_SYSTEM, ENOMEM);
 		return;
 	}
-	c->resume = reply_dropped;
-	memory_drop(e, c);
+	memory_drop_and_reply(e, c);
 }
 
 static bool lies_in(const struct region *r, const void *context)

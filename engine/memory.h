@@ -26,8 +26,10 @@ void memory_drop(struct engine *e, struct client *c);
 /* The same, then gives up everything that lay behind them. */
 void memory_end(struct engine *e, struct client *c,
 		void (*after)(struct engine *e, struct client *c));
-/* All regions of its segment become doomed; pollers find none any more. */
-void memory_doom_all(struct engine *e, struct client *c);
+/* The same for a message that waits for it. */
+void memory_drop_and_reply(struct engine *e, struct client *c);
+/* All regions of a segment of its own become doomed; pollers find none any more. */
+void memory_doom_all(struct engine *e, struct client *c, struct segment *s);
 
 /* buffers.c */
 void memory_alloc(struct engine *e, struct client *c, struct ctl_message *m);

@@ -20,13 +20,16 @@ struct planner {
 static inline void planner_init(struct planner *p, struct backend_queue *const *queues,
 				uint32_t nr_queues)
 {
-	const struct backend *first = nr_queues ? queues[0]->ops : NULL;
-	bool mapped = first && first->reaches_mapped;
+	uint32_t at = 0;	/* of the first; those for files are none for memory */
+	bool mapped;
 
+	while (at < nr_queues && queues[at]->ops->file_open)
+		at++;
+	mapped = at < nr_queues && queues[at]->ops->reaches_mapped;
 	p->queues = queues;
 	p->nr_queues = nr_queues;
-	p->mapped = mapped ? queues[0] : NULL;
-	p->transport = mapped ? first->transport : TENT_TRANSPORT_UNSPEC;
+	p->mapped = mapped ? queues[at] : NULL;
+	p->transport = mapped ? p->mapped->ops->transport : TENT_TRANSPORT_UNSPEC;
 	p->end = (uint32_t)p->transport << 24;
 }
 

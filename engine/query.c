@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "engine/memory.h"
@@ -234,7 +235,7 @@ static bool is_shared(const struct region *r)
 
 static bool is_private(const struct region *r)
 {
-	return !r->addr;
+	return !r->addr && !r->file;
 }
 
 /* What its shared memory lies on: "huge", "base", the error that ruled huge pages out
@@ -274,9 +275,47 @@ static json_t *name_json(const struct engine *e, const struct name *n)
 		"pages", s ? pages_of(s->table) : "");
 }
 
+static json_t *file_json(const struct client *c, const struct segment *s)
+{
+	const struct file *f = s->table->entries[0].region->file;
+
+	return json_pack("{s:s,s:i,s:b,s:i,s:o,s:i,s:I,s:I,s:s,s:s,s:i,s:i,s:I,s:s,s:b}",
+		"segment", s->name,
+		"uid", (int)s->tenant_uid,
+		"alive", true,
+		"client", (int)c->id,
+		"epoch", hex_json(s->epoch),
+		"buffers", 1,
+		"shared_bytes", (json_int_t)0,
+		"private_bytes", (json_int_t)0,
+		"pages", "",
+		"type", "file",
+		"device_major", (int)major(f->dev),
+		"device_minor", (int)minor(f->dev),
+		"inode", (json_int_t)f->ino,
+		"access", f->writable ? "read_write" : "read_only",
+		"direct", f->direct_fd >= 0);
+}
+
+/* What a client has open, as long as it is not about to end. */
+static void add_files(json_t *list, const struct client *c)
+{
+	const struct handle_table *t = c->space.handles;
+
+	for (uint32_t i = 1; t && i < t->nr; i++) {
+		const struct segment *s = t->segments[i];
+
+		if (s && s->type == TENT_SEGMENT_FILE && s->owner)
+			json_array_append_new(list, file_json(c, s));
+	}
+}
+
 static json_t *segments_json(const struct engine *e)
 {
 	json_t *list = json_array();
+
+	for (const struct client *c = e->clients; c; c = c->next)
+		add_files(list, c);
 
 	for (uint32_t i = 0; i < NAMES_BUCKETS; i++) {
 		for (const struct name *n = e->names.buckets[i]; n; n = n->next)

@@ -85,6 +85,23 @@ static json_t *transports_json(const struct engine *e)
 	return list;
 }
 
+/* Of those that have something to say. */
+static json_t *transport_facts_json(const struct engine *e)
+{
+	json_t *all = json_object();
+
+	for (uint32_t i = 0; i < e->nr_instances; i++) {
+		const struct backend *b = e->instances[i]->ops;
+		char text[512] = "";
+
+		if (!b->facts)
+			continue;
+		b->facts(e->instances[i], text, sizeof(text));
+		json_object_set_new(all, b->name, json_string(text));
+	}
+	return all;
+}
+
 static json_t *facts_json(const struct engine *e)
 {
 	const struct engine_config *c = &e->config;
@@ -133,9 +150,10 @@ static json_t *pages_json(void)
 
 json_t *engine_json(struct engine *e)
 {
-	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o}",
+	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}",
 		"engine", facts_json(e),
 		"transports", transports_json(e),
+		"transport_facts", transport_facts_json(e),
 		"usage", usage_json(e),
 		"private_pages", pages_json(),
 		"totals", totals_json(e),

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "engine/files.h"
 #include "engine/memory.h"
 #include "engine/region_table.h"
 #include "engine/segments.h"
@@ -83,13 +84,23 @@ int segment_create(struct engine *e, struct client *c, const char *full)
 	return 0;
 }
 
+static void orphan(struct engine *e, struct client *c, struct segment *s)
+{
+	memory_doom_all(e, c, s);
+	s->owner = NULL;
+}
 
 void segment_orphan(struct engine *e, struct client *c)
 {
+	const struct handle_table *t = c->space.handles;
+
 	if (!c->segment)
 		return;
-	memory_doom_all(e, c);
-	c->segment->owner = NULL;
+	orphan(e, c, c->segment);
+	for (uint32_t i = 1; i < t->nr; i++) {
+		if (t->segments[i] && t->segments[i]->type == TENT_SEGMENT_FILE)
+			orphan(e, c, t->segments[i]);
+	}
 }
 
 void segments_leave(struct engine *e, struct client *c)
@@ -166,19 +177,112 @@ static void open_found(struct engine *e, struct client *c, struct segment *s)
 	reply_open(e, c, s, i);
 }
 
+/* ---- files ------------------------------------------------------------- */
+
+/* A file that it has open already, in the same way. */
+static struct segment *file_find(const struct client *c, const struct file *f)
+{
+	const struct handle_table *t = c->space.handles;
+
+	for (uint32_t i = 1; i < t->nr; i++) {
+		struct segment *s = t->segments[i];
+		const struct file *other;
+
+		if (!s || s->type != TENT_SEGMENT_FILE)
+			continue;
+		other = s->table->entries[0].region->file;
+		if (other->dev == f->dev && other->ino == f->ino &&
+		    other->writable == f->writable)
+			return s;
+	}
+	return NULL;
+}
+
+/* What the client says of its path is for people, who read it on a terminal. */
+static void put_printable(char *to, const char *name)
+{
+	for (size_t i = 0; i + 1 < TENT_CTL_NAME_SIZE && name[i]; i++)
+		to[i] = name[i] >= ' ' && name[i] <= '~' ? name[i] : '?';
+}
+
+/* A segment of one region, or NULL: the client was told why not. */
+static struct segment *file_segment(struct engine *e, struct client *c,
+				    struct file_offer *offer, const char *name)
+{
+	struct owned_segment *o = grace_alloc(sizeof(*o));
+	struct segment *s = o ? &o->segment : NULL;
+	struct region *region = s ? file_take(e, c, offer, s) : NULL;
+	struct region_table *t = region ? region_table_with(region_table_empty(), region) :
+					  NULL;
+
+	if (region && !t)
+		file_release(e, c, (struct owned_region *)region);
+	if (!s || (region && !t))
+		client_refuse(e, c, TENT_RULE_SYSTEM, ENOMEM);
+	if (!t) {
+		grace_discard(o);
+		return NULL;
+	}
+	*s = (struct segment){
+		.table = t, .epoch = e->epoch + ++e->last_segment,
+		.tenant_uid = c->peer.uid, .type = TENT_SEGMENT_FILE, .owner = c,
+	};
+	put_printable(s->name, name);
+	return s;
+}
+
+static void open_offer(struct engine *e, struct client *c, struct file_offer *offer,
+		       const char *name)
+{
+	struct segment *s;
+
+	if (offer->rule) {
+		client_refuse_text(e, c, offer->rule, 0, "%s", offer->why);
+		return;
+	}
+	if (c->space.handles->nr >= HANDLES_MAX) {
+		client_refuse(e, c, TENT_RULE_MEM_LIMIT, HANDLES_MAX);
+		return;
+	}
+	s = file_find(c, &offer->file);
+	if (!s)
+		s = file_segment(e, c, offer, name);
+	if (s)
+		open_found(e, c, s);
+}
+
+/* What came from this process itself is judged here: it waits for itself only. */
+static void open_file(struct engine *e, struct client *c, struct ctl_message *m,
+		      const char *name)
+{
+	struct file_terms terms = file_terms_of(e, c);
+	struct file_offer own;
+
+	if (c->offer) {
+		open_offer(e, c, c->offer, name);
+		return;
+	}
+	file_offer_judge(&own, m->fds[0], &terms);
+	open_offer(e, c, &own, name);
+	file_offer_close(&own);
+}
+
 void segment_open(struct engine *e, struct client *c, struct ctl_message *m)
 {
 	const char *name = ((const struct tent_ctl_segment_open *)m->bytes)->name;
 	struct segment_name n;
 	const char *fault = segment_name_read(name, &n);
 	const struct name *found = fault ? NULL : find_here(e, &n);
+	bool is_file = n.form == SEGMENT_FILE;
 
-	if (n.form == SEGMENT_OWN)
+	if (m->nr_fds != is_file)
+		client_refuse_text(e, c, TENT_RULE_CTL_MESSAGE, (uint64_t)m->nr_fds,
+				   "%d descriptors came with this name; allowed: an open file "
+				   "with file://, none with others", m->nr_fds);
+	else if (n.form == SEGMENT_OWN)
 		open_found(e, c, c->segment);
-	else if (n.form == SEGMENT_FILE)
-		client_refuse_text(e, c, TENT_RULE_NOT_BUILT, 0,
-				   "file:// segments are not in this build; allowed: segments "
-				   "of memory");
+	else if (is_file)
+		open_file(e, c, m, name);
 	else if (!found || !found->segment)
 		refuse_unknown(e, c, name, fault);
 	else if (found->segment->tenant_uid != c->peer.uid)
@@ -210,6 +314,12 @@ void segment_close(struct engine *e, struct client *c, struct ctl_message *m)
 	}
 	new->segments[id] = NULL;
 	handles_publish(e, c, new);
+	if (s->type == TENT_SEGMENT_FILE) {	/* nobody else has a handle on it */
+		orphan(e, c, s);
+		segment_put(e, s);
+		memory_drop_and_reply(e, c);
+		return;
+	}
 	segment_put(e, s);
 	client_reply_plain(e, c);
 }
@@ -227,7 +337,8 @@ static void list_buffers(const struct region_table *t, uint32_t first,
 		if (r->total++ < first || r->count == TENT_CTL_BUFFERS_PER_REPLY)
 			continue;
 		b->base = region->base;
-		b->length = region->end - region->base;
+		b->length = region->file ? file_length(region->file) :
+					   region->end - region->base;
 		memcpy(b->location, region->location, sizeof(b->location));
 		r->count++;
 	}

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * backends.c - shm before null: null reaches everything and moves nothing, so a
- * request gets it only when shm is disabled or the request names it.
+ * backends.c - shm and file before null: null reaches everything and moves nothing, so
+ * a request gets it only when the others are disabled or the request names it.
  */
 #include "io/backends.h"
 
 const struct backend *const io_backends[] = {
 	&shm_backend,
+	&file_backend,
 	&null_backend,
 	NULL
 };

@@ -1,25 +1,93 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* client_segment.c - opens segments by name and reads what is registered in them. */
+#define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "ring/client.h"
+
+#define FILE_SCHEME "file://"
+
+/* Not blocking: it may be no file at all, and then opening it may wait. */
+static int open_path(const char *path)
+{
+	const int flags = O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+	int fd = open(path, O_RDWR | flags);
+
+	if (fd < 0 && (errno == EACCES || errno == EPERM || errno == EROFS || errno == ETXTBSY))
+		fd = open(path, O_RDONLY | flags);
+	return fd;
+}
+
+/* This program opens its files itself, with its own rights, and hands the descriptor
+ * over. The descriptor, or a negative error. */
+static int open_file(const char *path)
+{
+	struct stat s = { 0 };
+	int fd = *path == '/' ? open_path(path) : -1, error = *path == '/' ? errno : EINVAL;
+
+	if (fd < 0)
+		return client_fail_text(TENT_RULE_FILE_PATH, "segment is file://%.100s, which "
+					"cannot be opened: %s; allowed: the absolute path of a "
+					"regular file", path, strerror(error));
+	if (fstat(fd, &s) == 0 && S_ISREG(s.st_mode)) {
+		fcntl(fd, F_SETFL, 0);
+		return fd;
+	}
+	close(fd);
+	return client_fail_text(TENT_RULE_FILE_KIND, "segment is file://%.100s, which is no "
+				"regular file; allowed: a regular file", path);
+}
+
+/* For people: of a long path its end. */
+static void put_file_name(char *to, const char *path)
+{
+	size_t length = strlen(path), room = TENT_CTL_NAME_SIZE - sizeof(FILE_SCHEME "...");
+
+	if (length < TENT_CTL_NAME_SIZE - strlen(FILE_SCHEME))
+		snprintf(to, TENT_CTL_NAME_SIZE, "%s%s", FILE_SCHEME, path);
+	else
+		snprintf(to, TENT_CTL_NAME_SIZE, "%s...%s", FILE_SCHEME, path + length - room);
+}
+
+static int prepare_open(struct ctl_message *m, const char *name)
+{
+	struct tent_ctl_segment_open *q = (void *)m->bytes;
+	const char *path = name + strlen(FILE_SCHEME);
+
+	if (strncmp(name, FILE_SCHEME, strlen(FILE_SCHEME)) != 0)
+		return client_copy_text(q->name, sizeof(q->name), name,
+					TENT_RULE_SEGMENT_UNKNOWN);
+	m->fds[0] = open_file(path);
+	if (m->fds[0] < 0)
+		return m->fds[0];
+	m->nr_fds = 1;
+	put_file_name(q->name, path);
+	return 0;
+}
 
 int tent_client_open_segment(struct tent_client *client, const char *name,
 			     tent_segment_id_t *id)
 {
 	struct ctl_message m = { .nr_fds = 0 };
-	struct tent_ctl_segment_open *q = (void *)m.bytes;
 	const struct tent_ctl_segment_open_reply *r = (const void *)m.bytes;
-	int rc;
+	int rc, fd;
 
 	if (!name || !id)
 		return client_fail(TENT_RULE_ARG_NULL, 0);
-	rc = client_copy_text(q->name, sizeof(q->name), name, TENT_RULE_SEGMENT_UNKNOWN);
+	rc = prepare_open(&m, name);
+	fd = m.nr_fds ? m.fds[0] : -1;
 	if (rc == 0)
-		rc = client_call(client, &m, TENT_CTL_SEGMENT_OPEN, sizeof(*q), sizeof(*r), 0);
+		rc = client_call(client, &m, TENT_CTL_SEGMENT_OPEN,
+				 sizeof(struct tent_ctl_segment_open), sizeof(*r), 0);
+	if (fd >= 0)
+		close(fd);
 	if (rc == 0)
 		*id = r->segment_id;
 	return rc;

@@ -192,7 +192,7 @@ static void names_of_nobody_of_others_and_of_files_are_told_apart(void **state)
 		{ "10.0.0.1:15000", TENT_RULE_SEGMENT_UNKNOWN },
 		{ "10.0.0.1:15000/two", TENT_RULE_SEGMENT_UNKNOWN },
 		{ "/", TENT_RULE_SEGMENT_UNKNOWN },
-		{ "file:///etc/passwd", TENT_RULE_NOT_BUILT },
+		{ "file:///nowhere/at/all", TENT_RULE_FILE_PATH },
 	};
 	struct tent_client *c = engine_fix_attach(&fix, NULL);
 	tent_segment_id_t id;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "io/uring.h"
 #include "ring/spin.h"
 #include "tools/tentd.h"
 
@@ -79,10 +80,19 @@ static void advise_private_memory(void)
 		  "tentd's own user can register private memory");
 }
 
+static void advise_files(const struct engine_config *c)
+{
+	char why[256];
+
+	if (c->file_enable && c->file.io_uring && kring_probe(NULL, why, sizeof(why)) < 0)
+		tentd_say("warning: %s; threads read and write files instead", why);
+}
+
 void tentd_advise(const struct engine_config *c)
 {
 	advise_pages();
 	advise_cores(c);
 	advise_pinning(c);
 	advise_private_memory();
+	advise_files(c);
 }

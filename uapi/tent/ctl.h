@@ -138,6 +138,8 @@ struct tent_ctl_mem_unregister {
 
 struct tent_ctl_segment_open {
 	struct tent_ctl_head head;
+	/* file://...: request carries 1 fd, the regular file, opened by the client to read,
+	 * or to read and write; the rest of the name is for people */
 	char name[TENT_CTL_NAME_SIZE];
 };
 struct tent_ctl_segment_open_reply {

@@ -1,0 +1,536 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_file_segments.c - files as segments of an engine: who opens them, what their
+ * handles mean, what is refused by name, and that nothing is left when they close.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+#include <tent/rules.h>
+
+#include "tests/common/engine_fix.h"
+
+#define SIZE (2u << 20)
+#define STRANGER 54321u
+
+/* A client with memory, a ring and a file of its own. */
+struct user {
+	struct tent_client *client;
+	struct tent_ring *ring;
+	uint8_t *memory;
+	char path[48], name[96];
+	int fd;
+};
+
+static void make_file(struct user *u)
+{
+	strcpy(u->path, "/var/tmp/tent-segment-XXXXXX");
+	u->fd = mkstemp(u->path);
+	assert_true(u->fd >= 0);
+	snprintf(u->name, sizeof(u->name), "file://%s", u->path);
+}
+
+static void user_start(struct user *u, bool local)
+{
+	u->client = local ? engine_fix_local(&fix) : engine_fix_attach(&fix, NULL);
+	u->ring = engine_fix_ring(u->client);
+	u->memory = engine_fix_memory(u->client, SIZE);
+	for (uint32_t i = 0; i < SIZE; i++)
+		u->memory[i] = (uint8_t)(i * 2654435761u >> 13);
+	make_file(u);
+}
+
+static void user_stop(struct user *u)
+{
+	tent_client_detach(u->client);
+	close(u->fd);
+	unlink(u->path);
+}
+
+static tent_segment_id_t open_it(struct user *u)
+{
+	struct tent_error_info info = { .size = sizeof(info) };
+	tent_segment_id_t id;
+
+	if (tent_client_open_segment(u->client, u->name, &id)) {
+		tent_client_error(&info);
+		fail_msg("%s", info.message);
+	}
+	return id;
+}
+
+static struct tent_completion move(struct user *u, int op, uint64_t at, tent_segment_id_t id,
+				   uint64_t offset, uint64_t length)
+{
+	return engine_fix_move(u->ring, op, u->memory + at, id, (void *)(uintptr_t)offset,
+			       length);
+}
+
+static void moved(const struct tent_completion *c, uint64_t length)
+{
+	if (c->status != TENT_STATUS_COMPLETED)
+		fail_msg("ended with %s", tent_rule_name(c->rule));
+	assert_int_equal(c->bytes, length);
+	assert_int_equal(c->transport, TENT_TRANSPORT_IOURING);
+}
+
+static void refused(const struct tent_completion *c, uint16_t rule)
+{
+	assert_string_equal(tent_rule_name(c->rule), tent_rule_name(rule));
+	assert_int_not_equal(c->status, TENT_STATUS_COMPLETED);
+}
+
+/* ---- moving -------------------------------------------------------------- */
+
+static void goes_there_and_back(bool local)
+{
+	static const uint64_t sizes[] = { 1, 4096, 100001, SIZE / 2 };
+	struct tent_completion c;
+	tent_segment_id_t id;
+	struct user u;
+	uint8_t *seen = malloc(SIZE);
+
+	user_start(&u, local);
+	id = open_it(&u);
+	for (size_t i = 0; i < 4; i++) {
+		c = move(&u, TENT_OPCODE_WRITE, 0, id, 7 * i, sizes[i]);
+		moved(&c, sizes[i]);
+		assert_int_equal(pread(u.fd, seen, SIZE, (off_t)(7 * i)), sizes[i]);
+		assert_memory_equal(seen, u.memory, sizes[i]);
+		c = move(&u, TENT_OPCODE_READ, SIZE / 2, id, 7 * i, sizes[i]);
+		moved(&c, sizes[i]);
+		assert_memory_equal(u.memory + SIZE / 2, u.memory, sizes[i]);
+	}
+	c = move(&u, TENT_OPCODE_READ, 0, id, SIZE, 1);
+	refused(&c, TENT_RULE_FILE_END);
+	c = move(&u, TENT_OPCODE_READ, 0, id, SIZE, 0);
+	assert_int_equal(c.status, TENT_STATUS_COMPLETED);
+	c = move(&u, TENT_OPCODE_READ, 0, id, INT64_MAX, 1);
+	refused(&c, TENT_RULE_TARGET_UNREGISTERED);
+	c = move(&u, TENT_OPCODE_READ, 0, id, UINT64_MAX, 1);
+	refused(&c, TENT_RULE_TARGET_RANGE);
+	user_stop(&u);
+	free(seen);
+}
+
+static void bytes_go_there_and_back(void **state)
+{
+	(void)state;
+	goes_there_and_back(true);
+	goes_there_and_back(false);
+}
+
+static void the_hint_may_name_it_and_only_it(void **state)
+{
+	struct tent_request_v1 r;
+	struct tent_completion c;
+	tent_segment_id_t id;
+	struct user u;
+
+	(void)state;
+	user_start(&u, false);
+	id = open_it(&u);
+	r = engine_fix_request(TENT_OPCODE_WRITE, u.memory, id, NULL, 100);
+	r.transport_hint = TENT_TRANSPORT_IOURING;
+	engine_fix_submit(u.ring, &r);
+	c = engine_fix_wait(u.ring);
+	moved(&c, 100);
+	r.transport_hint = TENT_TRANSPORT_SHM;
+	engine_fix_submit(u.ring, &r);
+	c = engine_fix_wait(u.ring);
+	refused(&c, TENT_RULE_TRANSPORT_REACH);
+	r = engine_fix_request(TENT_OPCODE_WRITE, u.memory, 0, u.memory + 4096, 100);
+	r.transport_hint = TENT_TRANSPORT_IOURING;
+	engine_fix_submit(u.ring, &r);
+	c = engine_fix_wait(u.ring);
+	refused(&c, TENT_RULE_TRANSPORT_REACH);
+	user_stop(&u);
+}
+
+/* ---- handles ------------------------------------------------------------- */
+
+static void a_file_has_one_handle_however_it_is_named(void **state)
+{
+	char other[80];
+	tent_segment_id_t id, again;
+	struct user u;
+
+	(void)state;
+	user_start(&u, false);
+	id = open_it(&u);
+	assert_int_not_equal(id, 0);
+	assert_int_equal(open_it(&u), id);
+	snprintf(other, sizeof(other), "%s.other", u.path);
+	assert_int_equal(link(u.path, other), 0);
+	snprintf(u.name, sizeof(u.name), "file://%s", other);
+	assert_int_equal(open_it(&u), id);
+	unlink(other);
+
+	/* Another file in its place is another segment; the old one is what it was. */
+	snprintf(u.name, sizeof(u.name), "file://%s", u.path);
+	close(open(other, O_CREAT | O_RDWR, 0600));
+	assert_int_equal(rename(other, u.path), 0);
+	again = open_it(&u);
+	assert_int_not_equal(again, id);
+	assert_int_equal(tent_client_close_segment(u.client, id), 0);
+	assert_int_not_equal(tent_client_close_segment(u.client, id), 0);
+	assert_int_equal(engine_fix_rule(), TENT_RULE_SEGMENT);
+	user_stop(&u);
+}
+
+static void a_closed_handle_is_stale_and_comes_not_back(void **state)
+{
+	struct tent_completion c;
+	tent_segment_id_t id;
+	struct user u;
+	int fds;
+
+	(void)state;
+	user_start(&u, false);
+	fds = engine_fix_count_fds();
+	id = open_it(&u);
+	assert_true(engine_fix_count_fds() > fds);
+	assert_int_equal(tent_client_close_segment(u.client, id), 0);
+	engine_fix_settle(engine_fix_count_fds, fds + 1); /* io_uring's stays */
+	c = move(&u, TENT_OPCODE_WRITE, 0, id, 0, 10);
+	refused(&c, TENT_RULE_SEGMENT);
+	assert_int_equal(open_it(&u), id + 1);
+	user_stop(&u);
+}
+
+static void info_tells_how_long_the_file_is(void **state)
+{
+	struct tent_segment_info info;
+	tent_segment_id_t id;
+	struct user u;
+
+	(void)state;
+	user_start(&u, false);
+	id = open_it(&u);
+	for (off_t size = 0; size < 1ll << 40; size = 3 * size + 1000) {
+		assert_int_equal(ftruncate(u.fd, size), 0);
+		assert_int_equal(tent_client_segment_info(u.client, id, &info), 0);
+		assert_int_equal(info.type, TENT_SEGMENT_FILE);
+		assert_int_equal(info.num_buffers, 1);
+		assert_int_equal(info.buffers[0].base, 0);
+		assert_int_equal(info.buffers[0].length, size);
+		free(info.buffers);
+	}
+	user_stop(&u);
+}
+
+static void closing_waits_for_what_is_under_way(void **state)
+{
+	struct tent_request_v1 r[32];
+	struct tent_completion c[32];
+	tent_segment_id_t id;
+	uint32_t n = 0;
+	struct stat before, after;
+	struct user u;
+
+	(void)state;
+	user_start(&u, false);
+	for (int round = 0; round < 20; round++) {
+		id = open_it(&u);
+		for (uint64_t i = 0; i < 32; i++)
+			r[i] = engine_fix_request(TENT_OPCODE_WRITE, u.memory, id,
+						  (void *)(uintptr_t)(i * SIZE), SIZE);
+		assert_int_equal(tent_ring_submit(u.ring, r, 32, sizeof(r[0]), 0, 0), 0);
+		assert_int_equal(tent_client_close_segment(u.client, id), 0);
+		assert_int_equal(fstat(u.fd, &before), 0);
+		for (n = 0; n < 32; ) {
+			uint32_t got = (uint32_t)tent_ring_poll(u.ring, c, 32);
+
+			for (uint32_t i = 0; i < got; i++)
+				if (c[i].status != TENT_STATUS_COMPLETED)
+					assert_true(c[i].rule == TENT_RULE_TARGET_GONE ||
+						    c[i].rule == TENT_RULE_SEGMENT);
+			n += got && c[0].credits > 1 ? c[0].credits : got;
+		}
+		assert_int_equal(fstat(u.fd, &after), 0);
+		assert_int_equal(before.st_mtim.tv_nsec, after.st_mtim.tv_nsec);
+		assert_int_equal(before.st_size, after.st_size);
+	}
+	user_stop(&u);
+}
+
+/* ---- permission ----------------------------------------------------------- */
+
+static char stranger_name[96];
+
+/* A user who may only read the file. */
+static int read_only(struct engine_fix *f)
+{
+	struct tent_client *c;
+	struct tent_ring *ring;
+	struct tent_completion end;
+	tent_segment_id_t id;
+	void *memory;
+
+	need(tent_client_attach(f->path, NULL, &c) == 0);
+	need(tent_client_alloc(c, 4096, NULL, &memory) == 0);
+	need(tent_client_register(c, memory, 4096, TENT_PERM_GLOBAL_READ_WRITE, NULL, 0) == 0);
+	need(tent_ring_open(c, 64, 64, &ring) == 0);
+	need(tent_client_open_segment(c, stranger_name, &id) == 0);
+	for (int op = 0; op < 2; op++) {
+		struct tent_request_v1 r = {
+			.struct_size = sizeof(r), .schema_version = 1, .opcode = op,
+			.source = memory, .target_id = id, .length = 5,
+		};
+
+		need(tent_ring_submit(ring, &r, 1, sizeof(r), 0, 0) == 0);
+		while (!tent_ring_poll(ring, &end, 1))
+			sched_yield();
+		need(op ? end.rule == TENT_RULE_TARGET_PERMISSION :
+			  end.status == TENT_STATUS_COMPLETED && !memcmp(memory, "bytes", 5));
+	}
+	need(tent_client_open_segment(c, "file:///etc/shadow", &id) != 0);
+	need(engine_fix_rule() == TENT_RULE_FILE_PATH);
+	tent_client_detach(c);
+	return 0;
+}
+
+static void who_may_only_read_the_file_writes_nothing(void **state)
+{
+	struct user u;
+
+	(void)state;
+	make_file(&u);
+	assert_int_equal(write(u.fd, "bytes", 5), 5);
+	assert_int_equal(fchmod(u.fd, 0644), 0);
+	strcpy(stranger_name, u.name);
+	assert_int_equal(engine_fix_child(&fix, STRANGER, read_only), 0);
+	close(u.fd);
+	unlink(u.path);
+}
+
+/* ---- hostile descriptors --------------------------------------------------- */
+
+static uint32_t offer(struct raw *r, const char *name, int fd, int nr)
+{
+	struct ctl_message m = { .nr_fds = nr, .fds = { fd, fd, fd, fd } };
+	struct tent_ctl_segment_open *q = (void *)m.bytes;
+
+	snprintf(q->name, sizeof(q->name), "%s", name);
+	raw_call(r, &m, TENT_CTL_SEGMENT_OPEN, sizeof(*q));
+	ctl_close_fds(&m);
+	return r->status.rule;
+}
+
+static int hostile(struct engine_fix *f)
+{
+	int pair[2], pipes[2], fds[14], n = 0;
+	static const uint32_t rules[14] = {
+		TENT_RULE_FILE_KIND, TENT_RULE_FILE_KIND, TENT_RULE_FILE_KIND,
+		TENT_RULE_FILE_KIND, TENT_RULE_FILE_KIND, TENT_RULE_FILE_KIND,
+		TENT_RULE_FILE_KIND, TENT_RULE_FILE_KIND, TENT_RULE_FILE_KIND,
+		TENT_RULE_FILE_MODE, TENT_RULE_FILE_MODE, TENT_RULE_FILE_MODE,
+		TENT_RULE_FILE_MODE, TENT_RULE_FILE_KIND,
+	};
+	struct raw r;
+
+	need(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0 && pipe(pipes) == 0);
+	fds[n++] = open("/tmp", O_RDONLY);
+	fds[n++] = pair[0];
+	fds[n++] = pipes[0];
+	fds[n++] = open("/dev/null", O_RDWR);
+	fds[n++] = eventfd(0, 0);
+	fds[n++] = epoll_create1(0);
+	fds[n++] = open("/proc/self/mem", O_RDWR);
+	fds[n++] = open("/proc/self/oom_score_adj", O_RDWR);
+	fds[n++] = open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY);
+	fds[n++] = open(stranger_name + 7, O_PATH);
+	fds[n++] = open(stranger_name + 7, O_WRONLY);
+	fds[n++] = open(stranger_name + 7, O_RDWR | O_APPEND);
+	fds[n++] = open("/tmp", O_PATH);
+	fds[n++] = open("/tmp", O_RDONLY);
+	raw_attach(&r, f->path, NULL);
+	for (int i = 0; i < n; i++) {
+		need(fds[i] >= 0 || i == 8);
+		if (fds[i] >= 0)
+			need(offer(&r, "file:///tmp/x", fds[i], 1) == rules[i]);
+	}
+	need(offer(&r, "file:///tmp/x", -1, 0) == TENT_RULE_CTL_MESSAGE);
+	need(offer(&r, "file:///tmp/x", fds[0], 2) == TENT_RULE_CTL_MESSAGE);
+	need(offer(&r, "", fds[0], 1) == TENT_RULE_CTL_MESSAGE);
+	need(offer(&r, "nobody", fds[0], 1) == TENT_RULE_CTL_MESSAGE);
+	close(r.sock);
+	return 0;
+}
+
+static void descriptors_of_no_file_are_refused_by_name(void **state)
+{
+	int fds = engine_fix_quiet(&fix, 0);
+	struct user u;
+
+	(void)state;
+	make_file(&u);
+	strcpy(stranger_name, u.name);
+	assert_int_equal(engine_fix_child(&fix, 0, hostile), 0);
+	close(u.fd);
+	unlink(u.path);
+	while (engine_fix_quiet(&fix, 0) > fds)
+		sched_yield();
+}
+
+/* Flags of the shared description change after it was taken; and the file shrinks. */
+static int fickle(struct engine_fix *f)
+{
+	struct tent_completion end;
+	int fd = open(stranger_name + 7, O_RDWR);
+	struct raw r;
+	struct ctl_message m = { .nr_fds = 1, .fds = { fd } };
+	struct tent_ctl_segment_open *q = (void *)m.bytes;
+	struct raw_memory memory;
+	struct raw_ring raw_ring;
+	uint64_t id;
+
+	raw_attach(&r, f->path, NULL);
+	raw_buffer(&r, 1 << 20, &memory);
+	need(raw_ring_open(&r, 64, &raw_ring) == 0);
+	snprintf(q->name, sizeof(q->name), "file:///x\377\n\033[2J");
+	need(raw_call(&r, &m, TENT_CTL_SEGMENT_OPEN, sizeof(*q)) == 0);
+	id = ((const struct tent_ctl_segment_open_reply *)m.bytes)->segment_id;
+	for (uint64_t i = 0; i < 200; i++) {
+		static const int flags[] = { O_APPEND, O_NONBLOCK, O_DIRECT, 0 };
+
+		need(fcntl(fd, F_SETFL, flags[i % 4]) == 0);
+		need(ftruncate(fd, (off_t)(i * 1000)) == 0);
+		memset(memory.addr, (int)i, 5000);
+		raw_request(&raw_ring, 0, TENT_OPCODE_WRITE, memory.addr, id, 3 + i, 5000);
+		raw_publish(&raw_ring, 1);
+		need(raw_wait(&raw_ring, &end));
+		need(end.status == TENT_STATUS_COMPLETED && end.bytes == 5000);
+		need(fcntl(fd, F_SETFL, 0) == 0);
+		need(pread(fd, memory.addr + 8192, 5000, (off_t)(3 + i)) == 5000);
+		need(!memcmp(memory.addr, memory.addr + 8192, 5000));
+	}
+	return 0;	/* and dies with it open */
+}
+
+static void what_its_owner_does_to_the_descriptor_later_changes_nothing(void **state)
+{
+	int fds = engine_fix_quiet(&fix, 0);
+	struct user u;
+
+	(void)state;
+	make_file(&u);
+	strcpy(stranger_name, u.name);
+	assert_int_equal(engine_fix_child(&fix, 0, fickle), 0);
+	close(u.fd);
+	unlink(u.path);
+	while (engine_fix_quiet(&fix, 0) > fds)
+		sched_yield();
+}
+
+/* ---- what people see -------------------------------------------------------- */
+
+static void queries_and_explain_show_it(void **state)
+{
+	struct tent_request_v1 r;
+	tent_segment_id_t id;
+	json_t *root, *row, *found = NULL;
+	char *text = NULL;
+	struct user u;
+	size_t i;
+
+	(void)state;
+	user_start(&u, true);
+	id = open_it(&u);
+	assert_int_equal(tent_client_query(u.client, TENT_QUERY_SEGMENTS, &text), 0);
+	root = json_loads(text, 0, NULL);
+	json_array_foreach(json_object_get(root, "segments"), i, row)
+		if (!strcmp(json_string_value(json_object_get(row, "segment")), u.name))
+			found = row;
+	assert_non_null(found);
+	assert_string_equal(json_string_value(json_object_get(found, "type")), "file");
+	assert_string_equal(json_string_value(json_object_get(found, "access")), "read_write");
+	json_decref(root);
+	free(text);
+
+	r = engine_fix_request(TENT_OPCODE_WRITE, u.memory, id, NULL, 100);
+	assert_int_equal(tent_client_explain(u.client, &r, 1, sizeof(r), &text), 0);
+	assert_non_null(strstr(text, "\"transport\":\"file\""));
+	assert_non_null(strstr(text, "\"remote\":\"file\""));
+	free(text);
+	assert_int_equal(tent_client_query(u.client, TENT_QUERY_STATS, &text), 0);
+	assert_non_null(strstr(text, "\"transport_facts\":{\"file\":\"by "));
+	free(text);
+	user_stop(&u);
+}
+
+static void off(struct engine_config *c)
+{
+	c->file_enable = false;
+}
+
+static void an_engine_without_the_transport_says_so(void **state)
+{
+	tent_segment_id_t id;
+	struct user u;
+
+	(void)state;
+	engine_fix_start(&fix, off);
+	user_start(&u, false);
+	assert_int_not_equal(tent_client_open_segment(u.client, u.name, &id), 0);
+	assert_int_equal(engine_fix_rule(), TENT_RULE_NOT_BUILT);
+	user_stop(&u);
+	engine_fix_stop(&fix);
+}
+
+static void threads(struct engine_config *c)
+{
+	c->file.io_uring = false;
+}
+
+static int setup_threads(void **state)
+{
+	(void)state;
+	engine_fix_start(&fix, threads);
+	return 0;
+}
+
+#define TESTS								\
+	cmocka_unit_test(bytes_go_there_and_back),			\
+	cmocka_unit_test(the_hint_may_name_it_and_only_it),		\
+	cmocka_unit_test(closing_waits_for_what_is_under_way),		\
+	cmocka_unit_test(who_may_only_read_the_file_writes_nothing),	\
+	cmocka_unit_test(what_its_owner_does_to_the_descriptor_later_changes_nothing)
+
+int main(void)
+{
+	const struct CMUnitTest by_uring[] = {
+		TESTS,
+		cmocka_unit_test(a_file_has_one_handle_however_it_is_named),
+		cmocka_unit_test(a_closed_handle_is_stale_and_comes_not_back),
+		cmocka_unit_test(info_tells_how_long_the_file_is),
+		cmocka_unit_test(descriptors_of_no_file_are_refused_by_name),
+		cmocka_unit_test(queries_and_explain_show_it),
+	};
+	const struct CMUnitTest by_threads[] = { TESTS };
+	const struct CMUnitTest without[] = {
+		cmocka_unit_test(an_engine_without_the_transport_says_so),
+	};
+
+	return cmocka_run_group_tests(by_uring, engine_fix_setup, engine_fix_teardown) ||
+	       cmocka_run_group_tests(by_threads, setup_threads, engine_fix_teardown) ||
+	       cmocka_run_group_tests(without, NULL, NULL);
+}
