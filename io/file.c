@@ -49,6 +49,7 @@ static int file_queue_open(struct backend_instance *base, int event_fd,
 	q->base.inst = base;
 	q->event_fd = event_fd;
 	q->o = inst->o;
+	q->index = inst->nr_queues;
 	inst->queues[inst->nr_queues++] = q;
 	*out = &q->base;
 	return 0;
@@ -177,7 +178,7 @@ static bool file_reaches(const struct backend_instance *inst,
 			 const struct region *local, const struct region *remote)
 {
 	(void)inst;
-	return remote->file && local->addr;
+	return remote->file && (local->addr || local->owner);
 }
 
 /* ---- facts ------------------------------------------------------------- */

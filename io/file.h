@@ -7,6 +7,9 @@
  *   file_uring.c    operations by io_uring
  *   file_workers.c  operations by threads, where io_uring is not permitted
  *
+ * Private memory is shm's: the worker of its owner copies between it and the file, a
+ * chunk at a time, and shm's queue of the same poller hands the transfer back.
+ *
  * A transfer is a job. Its bytes go out as operations of at most chunk_bytes, several at
  * a time, jobs taking turns; an operation that came back short goes out again for the
  * rest. Nothing but its own result ends an operation, and a job ends when none of its
@@ -92,6 +95,7 @@ struct file_workers;
 struct file_queue {
 	struct backend_queue base;
 	const struct file_io *io; /* NULL: no file was opened yet */
+	uint32_t index;		/* of the poller, as shm counts them too */
 	int event_fd;
 	struct file_settings o;
 	/* the poller's */
@@ -124,6 +128,9 @@ struct file_instance {
 	struct file_queue *queues[FILE_QUEUES_MAX];
 	bool used[FILE_PLACES];
 };
+
+/* The rule behind a result that is no progress: 0 or -errno. Any thread. */
+uint16_t file_rule(int32_t result, bool is_read);
 
 /* file_queue.c. Poller. */
 enum post_result file_post(struct backend_queue *queue, struct transfer *t, uint64_t budget);

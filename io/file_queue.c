@@ -7,15 +7,15 @@
 #include <stdlib.h>
 
 #include "io/file.h"
+#include "io/shm.h"
 
 /* ---- ends -------------------------------------------------------------- */
 
-/* The rule behind a result that is no progress: 0 or -errno. */
-static uint16_t rule_of(const struct file_op *op)
+uint16_t file_rule(int32_t result, bool is_read)
 {
-	switch (op->result) {
+	switch (result) {
 	case 0:
-		return op->is_read ? TENT_RULE_FILE_END : TENT_RULE_FILE_IO;
+		return is_read ? TENT_RULE_FILE_END : TENT_RULE_FILE_IO;
 	case -ENOSPC:
 	case -EDQUOT:
 	case -EFBIG:
@@ -186,7 +186,7 @@ static void op_result(struct file_queue *q, struct file_op *op)
 	else if (!job->rule) {
 		again = goes_again(q, op);
 		if (!again)
-			job->rule = rule_of(op);
+			job->rule = file_rule(op->result, op->is_read);
 	}
 	if (again && op->length && !job->rule) {
 		op_start(q, op);
@@ -218,7 +218,7 @@ static bool is_sound(const struct transfer *t)
 	const struct region *r = t->local;
 	const struct file *f = t->remote->file;
 
-	return f && r->addr && t->local_addr >= r->base && t->local_addr <= r->end &&
+	return f && t->local_addr >= r->base && t->local_addr <= r->end &&
 	       t->length <= r->end - t->local_addr && t->remote_addr <= INT64_MAX &&
 	       t->length <= INT64_MAX - t->remote_addr &&
 	       (f->writable || t->opcode == TENT_OPCODE_READ);
@@ -230,6 +230,12 @@ static bool is_direct(const struct file_queue *q, const struct transfer *t)
 	uint64_t unaligned = t->remote_addr | t->length | (uintptr_t)transfer_local(t);
 
 	return q->o.direct && f->direct_fd >= 0 && !(unaligned & (f->direct_align - 1));
+}
+
+/* Of the same poller: it has the worker of this private memory. */
+static struct shm_queue *shm_queue_of(const struct file_queue *q, const struct transfer *t)
+{
+	return t->local->owner->channels[q->index].queue;
 }
 
 enum post_result file_post(struct backend_queue *queue, struct transfer *t, uint64_t budget)
@@ -246,6 +252,8 @@ enum post_result file_post(struct backend_queue *queue, struct transfer *t, uint
 		transfer_end(t, TENT_STATUS_COMPLETED, 0, 0);
 		return POST_DONE;
 	}
+	if (!t->local->addr)
+		return private_post(shm_queue_of(q, t), t);
 	if (!job)
 		return POST_BUSY;
 	TAILQ_REMOVE(&q->free_jobs, job, link);
@@ -274,8 +282,11 @@ struct transfer *file_poll(struct backend_queue *queue)
 bool file_cancel(struct backend_queue *queue, struct transfer *t, uint16_t rule)
 {
 	struct file_queue *q = (struct file_queue *)queue;
-	struct file_job *job = t->backend_data;
+	struct file_job *job;
 
+	if (!t->local->addr)
+		return private_cancel(&shm_queue_of(q, t)->base, t, rule);
+	job = t->backend_data;
 	if (!job->rule)
 		job->rule = rule;
 	stop_waiting(q, job);

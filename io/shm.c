@@ -84,6 +84,7 @@ static int shm_queue_open(struct backend_instance *base, int event_fd,
 	q->stream_bytes = inst->stream_bytes;
 	q->index = inst->nr_queues++;
 	inst->inboxes[q->index] = q->inbox;
+	inst->queues[q->index] = q;
 	transfer_list_init(&q->ready);
 	transfer_list_init(&q->fencing);
 	transfer_list_init(&q->ended);

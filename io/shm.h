@@ -17,6 +17,11 @@
  *              R10/A10                  inbox push: R11/A11
  *
  * A transfer has one chunk on its way at a time, in one lane per private end.
+ *
+ * Where the other end is a file, the worker reads or writes that too: the lane is in
+ * LANE_FILE then. A cancelled transfer is not ended before its lane left that state, so
+ * a file is as fenced as with io_uring; and a lane that was left (LANE_LEFT) does not
+ * enter it any more.
  */
 #ifndef TENT_IO_SHM_H
 #define TENT_IO_SHM_H
@@ -46,7 +51,9 @@ enum lane_state {
 	LANE_IDLE = 0,	/* the poller's */
 	LANE_JOB,	/* offered to the worker; the poller may take it back */
 	LANE_BUSY,	/* the worker is in its system calls */
-	LANE_DONE	/* in the inbox, or just harvested */
+	LANE_DONE,	/* in the inbox, or just harvested */
+	LANE_FILE,	/* the worker is in system calls on lane.file */
+	LANE_LEFT	/* it was BUSY when its transfer ended: no file is for it any more */
 };
 
 /* One chunk on its way between its owner's memory and a bounce buffer. */
@@ -64,6 +71,9 @@ struct lane {
 	uint64_t address;	/* in the owner */
 	uint32_t length;	/* bytes */
 	uint32_t moved;		/* bytes, when it comes back; less than length: fault */
+	const struct file *file; /* the other end, or NULL: the bounce buffer is */
+	uint64_t file_offset;
+	uint16_t fault;		/* with a file: enum tent_rule, 0 */
 	struct lane *next_done;	/* R11/A11 */
 	uint32_t state;		/* enum lane_state; R10/A10 */
 };
@@ -72,6 +82,7 @@ struct lane {
 struct channel {
 	struct private_owner *owner;
 	struct shm_inbox *inbox;
+	struct shm_queue *queue;
 	struct lane lanes[SHM_LANES];
 	struct transfer_list waiting[LEVELS]; /* for a lane of this channel */
 	uint32_t nr_waiting;
@@ -105,6 +116,7 @@ struct shm_instance {
 	uint32_t nr_queues;
 	bool owners_seen;	/* from then on no queue may come */
 	struct shm_inbox *inboxes[SHM_QUEUES_MAX];
+	struct shm_queue *queues[SHM_QUEUES_MAX];
 	LIST_HEAD(, private_owner) dying; /* closed, not yet free of poller and worker */
 };
 

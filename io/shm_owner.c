@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "engine/thread.h"
+#include "io/file.h"
 #include "io/shm.h"
 #include "ring/clock.h"
 #include "ring/wake.h"
@@ -44,6 +45,7 @@ static void worker_call(struct private_owner *o)
 void shm_lane_post(struct lane *lane)
 {
 	lane->moved = 0;
+	lane->fault = 0;
 	lane->posted_ns = clock_monotonic_ns();
 	lane->in_worker = true;
 	/* R10, pairs with A10 in run_lane(): the job before its state. */
@@ -53,26 +55,74 @@ void shm_lane_post(struct lane *lane)
 
 /* ---- worker ------------------------------------------------------------ */
 
-/* Moves the lane's chunk. Stops early at memory that is not there: EFAULT and
- * EIO for a hole, 0 for a process that is no more. */
-static uint32_t lane_move(const struct lane *lane, int mem_fd)
+/* Moves bytes between the bounce buffer and a descriptor. Returns how many; where it
+ * stops early *result is what the system said then, 0 or -errno. */
+static uint32_t move_bytes(uint8_t *bounce, uint32_t length, int fd, uint64_t offset,
+			   bool is_read, int32_t *result)
 {
 	uint32_t moved = 0;
 
-	while (moved < lane->length) {
-		uint8_t *at = lane->bounce + moved;
-		size_t left = lane->length - moved;
-		off_t where = (off_t)(lane->address + moved);
-		ssize_t n = lane->is_source ? pread(mem_fd, at, left, where) :
-					      pwrite(mem_fd, at, left, where);
+	*result = 0;
+	while (moved < length) {
+		off_t where = (off_t)(offset + moved);
+		ssize_t n = is_read ? pread(fd, bounce + moved, length - moved, where) :
+				      pwrite(fd, bounce + moved, length - moved, where);
 
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n <= 0)
+		if (n <= 0) {
+			*result = n < 0 ? -errno : 0;
 			break;
+		}
 		moved += (uint32_t)n;
 	}
 	return moved;
+}
+
+/* Stops early at memory that is not there: EFAULT and EIO for a hole, 0 for a process
+ * that is no more. */
+static uint32_t move_memory(const struct lane *l, uint32_t length, int mem_fd)
+{
+	int32_t result;
+
+	return move_bytes(l->bounce, length, mem_fd, l->address, l->is_source, &result);
+}
+
+static uint32_t move_file(struct lane *l, uint32_t length)
+{
+	int32_t result;
+	uint32_t moved = move_bytes(l->bounce, length, l->file->fd, l->file_offset,
+				    !l->is_source, &result);
+
+	if (moved < length && !l->fault)
+		l->fault = file_rule(result, !l->is_source);
+	return moved;
+}
+
+/* A step between the two ends; false: the lane was left meanwhile. R10/A10 */
+static bool lane_step(struct lane *l, uint32_t from, uint32_t to)
+{
+	return compare_exchange(&l->state, &from, to); /* R10/A10 */
+}
+
+/* Out of the file into the owner's memory, or back: what is there of it. moved is what
+ * arrived at the other end. */
+static void lane_move_file(struct lane *l, int mem_fd)
+{
+	uint32_t n;
+
+	if (l->is_source) {
+		n = move_memory(l, l->length, mem_fd);
+		l->fault = n < l->length ? TENT_RULE_COPY_FAULT : 0;
+		if (lane_step(l, LANE_BUSY, LANE_FILE))
+			l->moved = move_file(l, n);
+		return;
+	}
+	n = move_file(l, l->length);
+	lane_step(l, LANE_FILE, LANE_BUSY);
+	l->moved = move_memory(l, n, mem_fd);
+	if (l->moved < n)
+		l->fault = TENT_RULE_COPY_FAULT;
 }
 
 void shm_inbox_nudge(const struct shm_inbox *inbox)
@@ -98,14 +148,19 @@ static void inbox_push(struct shm_inbox *inbox, struct lane *lane)
 
 static bool run_lane(struct private_owner *o, struct lane *lane)
 {
-	uint32_t expected = LANE_JOB;
-
-	/* A10, pairs with R10. The poller may take a job back until here. */
-	if (load_relaxed(&lane->state) != LANE_JOB ||
-	    !compare_exchange(&lane->state, &expected, (uint32_t)LANE_BUSY))
+	if (load_relaxed(&lane->state) != LANE_JOB)
 		return false;
-	lane->moved = lane_move(lane, o->mem_fd);
-	store_release(&lane->state, (uint32_t)LANE_DONE);
+	/* The poller may take a job back until here. What it is may be read by whoever
+	 * claimed it only, so it is claimed as reading a file first. */
+	if (!lane_step(lane, LANE_JOB, LANE_FILE))
+		return false;
+	if (!lane->file || lane->is_source)
+		lane_step(lane, LANE_FILE, LANE_BUSY);
+	if (lane->file)
+		lane_move_file(lane, o->mem_fd);
+	else
+		lane->moved = move_memory(lane, lane->length, o->mem_fd);
+	store_release(&lane->state, (uint32_t)LANE_DONE); /* R10 */
 	inbox_push(lane->channel->inbox, lane);
 	return true;
 }
@@ -178,6 +233,7 @@ static void channel_init(struct channel *c, struct private_owner *o, uint32_t in
 {
 	c->owner = o;
 	c->inbox = o->inst->inboxes[index];
+	c->queue = o->inst->queues[index];
 	fetch_add(&c->inbox->refs, 1u); /* R15/A15 */
 	for (uint32_t i = 0; i < LEVELS; i++)
 		transfer_list_init(&c->waiting[i]);

@@ -29,7 +29,7 @@
 
 static struct channel *channel_of(const struct shm_queue *q, const struct region *r)
 {
-	return r->addr ? NULL : &r->owner->channels[q->index];
+	return r->addr || r->file ? NULL : &r->owner->channels[q->index];
 }
 
 static struct channel *source_channel(const struct shm_queue *q, const struct transfer *t)
@@ -134,6 +134,8 @@ static struct lane *lane_take(struct channel *c, struct transfer *t, bool is_sou
 	l->length = left < SHM_CHUNK ? (uint32_t)left : SHM_CHUNK;
 	l->address = next_offset(t, l->length) +
 		     (is_source ? source_address(t) : target_address(t));
+	l->file = t->remote->file;
+	l->file_offset = t->remote_addr + t->done;
 	return l;
 }
 
@@ -205,6 +207,8 @@ static void transfer_start(struct shm_queue *q, struct transfer *t)
 	}
 	if (source)
 		shm_lane_post(source);
+	else if (target->file)
+		shm_lane_post(target);
 	else
 		transfer_list_push(&q->ready, t);
 }
@@ -275,12 +279,27 @@ static void copy_step(struct shm_queue *q, struct transfer *t)
 	}
 }
 
+/* The same where the other end is a file: the worker did all of it. */
+static void file_result(struct shm_queue *q, struct lane *l, struct transfer *t)
+{
+	if (l->fence_ns)
+		transfer_list_remove(&q->fencing, t);
+	if (!l->fence_ns && !l->fault) {
+		advance(q, t, l->moved);
+		return;
+	}
+	t->done += l->moved;
+	finish(q, t, t->done == t->length ? 0 : l->fence_ns ? t->rule : l->fault);
+}
+
 /* What a worker brought back for t. */
 static void lane_result(struct shm_queue *q, struct lane *l, struct transfer *t)
 {
 	bool whole = l->moved == l->length;
 
-	if (l->fence_ns) {
+	if (l->file) {
+		file_result(q, l, t);
+	} else if (l->fence_ns) {
 		transfer_list_remove(&q->fencing, t);
 		t->done += l->is_source ? 0 : l->moved;
 		finish(q, t, t->rule);
@@ -342,6 +361,14 @@ static struct lane *busy_lane(const struct shm_queue *q, const struct transfer *
 	return target && target->in_worker ? target : NULL;
 }
 
+/* False: the worker is at the file, which only its own result fences. */
+static bool lane_leave(struct lane *l)
+{
+	uint32_t expected = LANE_BUSY;
+
+	return compare_exchange(&l->state, &expected, (uint32_t)LANE_LEFT); /* R10/A10 */
+}
+
 /*
  * Ends cancelled transfers whose worker did not come back within SHM_FENCE_NS.
  * What the worker may still move lies between its owner's memory and that
@@ -352,13 +379,16 @@ static struct lane *busy_lane(const struct shm_queue *q, const struct transfer *
 static void fence_expire(struct shm_queue *q)
 {
 	uint64_t now_ns = q->fencing.first ? clock_monotonic_ns() : 0;
-	struct transfer *t;
+	struct transfer *t, *next;
 
-	while ((t = q->fencing.first)) {
+	for (t = q->fencing.first; t; t = next) {
 		struct lane *l = busy_lane(q, t);
 
+		next = t->next;
 		if (now_ns < l->fence_ns)
 			break;
+		if (l->file && !lane_leave(l))
+			continue;
 		transfer_list_remove(&q->fencing, t);
 		if (!l->is_source)
 			t->flags |= TENT_CQE_F_TARGET_UNFENCED;

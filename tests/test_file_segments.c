@@ -138,6 +138,30 @@ static void bytes_go_there_and_back(void **state)
 	goes_there_and_back(false);
 }
 
+static void private_memory_goes_there_and_back(void **state)
+{
+	struct tent_completion c;
+	tent_segment_id_t id;
+	struct user u;
+	uint8_t *heap = malloc(SIZE);
+
+	(void)state;
+	user_start(&u, false);
+	id = open_it(&u);
+	memcpy(heap, u.memory, SIZE);
+	assert_int_equal(tent_client_register(u.client, heap, SIZE, TENT_PERM_GLOBAL_READ_WRITE,
+					      NULL, 0), 0);
+	c = engine_fix_move(u.ring, TENT_OPCODE_WRITE, heap + 1, id, NULL, SIZE / 2);
+	moved(&c, SIZE / 2);
+	c = engine_fix_move(u.ring, TENT_OPCODE_READ, heap + SIZE / 2, id, NULL, SIZE / 2);
+	moved(&c, SIZE / 2);
+	assert_memory_equal(heap + SIZE / 2, u.memory + 1, SIZE / 2);
+	c = engine_fix_move(u.ring, TENT_OPCODE_READ, heap, id, (void *)(uintptr_t)100, SIZE / 2);
+	refused(&c, TENT_RULE_FILE_END);
+	user_stop(&u);
+	free(heap);
+}
+
 static void the_hint_may_name_it_and_only_it(void **state)
 {
 	struct tent_request_v1 r;
@@ -510,6 +534,7 @@ static int setup_threads(void **state)
 
 #define TESTS								\
 	cmocka_unit_test(bytes_go_there_and_back),			\
+	cmocka_unit_test(private_memory_goes_there_and_back),		\
 	cmocka_unit_test(the_hint_may_name_it_and_only_it),		\
 	cmocka_unit_test(closing_waits_for_what_is_under_way),		\
 	cmocka_unit_test(who_may_only_read_the_file_writes_nothing),	\
