@@ -91,6 +91,30 @@ sane submit_rate
 measure neighbour --runs 1 --rounds 200
 sane neighbour
 
+# Judges nothing, so it is looked at here: every subject, and without io_uring one less.
+files() { # SUBJECTS COMMAND...
+	local subjects=$1
+	"${@:2}" "$B/perf/file_bw" --json --runs 1 --ms 10 --size 4M --folder "$work" \
+		> "$work/out.json" 2> "$work/error" || { cat "$work/error"; exit 1; }
+	python3 - "$work/out.json" "$subjects" <<- 'END' || { cat "$work/out.json"; exit 1; }
+	import json, sys
+
+	report = json.load(open(sys.argv[1]))
+	rows = report["tables"]["file_bw"]
+	kinds = {(r["what"], r["op"], r["bytes"]) for r in rows}
+	if len(rows) != 6 * int(sys.argv[2]) or len(kinds) != len(rows):
+	    sys.exit("file_bw: rows are missing or twice there")
+	for r in rows:
+	    values = [r[f"{p}_us"] for p in ("p50", "p99", "p999", "max")]
+	    if r["n"] < 1 or not 0 < r["MiB/s"] < 1e6 or values != sorted(values) or values[0] <= 0:
+	        sys.exit(f"file_bw: no sound row: {r}")
+	if ("not_measured" in report["facts"]) != (int(sys.argv[2]) == 2):
+	    sys.exit("file_bw: a subject is missing, unsaid")
+	END
+}
+files 3 env
+files 2 strace -f -o "$work/trace" -e trace=io_uring_setup -e inject=io_uring_setup:error=EPERM
+
 # Without io_uring there is nothing to be faster than: said, and no success.
 rc=0
 strace -f -o "$work/trace" -e trace=io_uring_setup -e inject=io_uring_setup:error=ENOSYS \
@@ -99,4 +123,4 @@ grep -q '"check_io_uring": "not compared' "$work/out.json" || { cat "$work/out.j
 sane ring_rtt
 [ "$rc" != 0 ] || { echo "ring_rtt --check passes without io_uring"; exit 1; }
 
-echo "perf: ring_rtt, submit_rate and neighbour give sound numbers, and say what they cannot compare"
+echo "perf: ring_rtt, submit_rate, neighbour and file_bw give sound numbers, and say what they cannot compare"
