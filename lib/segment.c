@@ -2,9 +2,11 @@
 /*
  * segment.c - names and segments: control calls, one engine round trip each.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/uring.h"
 #include "lib/lib.h"
 
 static int put_text(char *buf, size_t buf_len, const char *text, size_t length)
@@ -65,13 +67,28 @@ int tent_rpc_server_addr_port(tent_engine_t engine, char *addr_buf, size_t buf_l
 	return rc;
 }
 
+/* tentd warns of this when it starts; an engine of the program's own when it matters. */
+static void warn_of_threads(const struct lib_engine *e, const char *name)
+{
+	char why[256], line[320];
+
+	if (!e->local || strncmp(name, "file://", 7) != 0 ||
+	    kring_probe(NULL, why, sizeof(why)) == 0)
+		return;
+	snprintf(line, sizeof(line), "warning: %s; threads read and write files instead", why);
+	lib_warn(line);
+}
+
 static int open_segment(struct lib_engine *e, tent_segment_id_t *handle, const char *name)
 {
 	if (!*name || !strcmp(name, tent_client_segment(e->client))) {
 		*handle = TENT_LOCAL_SEGMENT;
 		return 0;
 	}
-	return tent_client_open_segment(e->client, name, handle) ? lib_fail_client() : 0;
+	if (tent_client_open_segment(e->client, name, handle))
+		return lib_fail_client();
+	warn_of_threads(e, name);
+	return 0;
 }
 
 int tent_open_segment(tent_engine_t engine, tent_segment_id_t *handle, const char *segment_name)

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test_file_segments.c - files as segments of an engine: who opens them, what their
- * handles mean, what is refused by name, and that nothing is left when they close.
+ * handles mean, and that nothing is left when they close.
  */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,10 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -346,125 +340,6 @@ static void who_may_only_read_the_file_writes_nothing(void **state)
 	unlink(u.path);
 }
 
-/* ---- hostile descriptors --------------------------------------------------- */
-
-static uint32_t offer(struct raw *r, const char *name, int fd, int nr)
-{
-	struct ctl_message m = { .nr_fds = nr, .fds = { fd, fd, fd, fd } };
-	struct tent_ctl_segment_open *q = (void *)m.bytes;
-
-	snprintf(q->name, sizeof(q->name), "%s", name);
-	raw_call(r, &m, TENT_CTL_SEGMENT_OPEN, sizeof(*q));
-	ctl_close_fds(&m);
-	return r->status.rule;
-}
-
-static int hostile(struct engine_fix *f)
-{
-	int pair[2], pipes[2], fds[14], n = 0;
-	static const uint32_t rules[14] = {
-		TENT_RULE_FILE_KIND, TENT_RULE_FILE_KIND, TENT_RULE_FILE_KIND,
-		TENT_RULE_FILE_KIND, TENT_RULE_FILE_KIND, TENT_RULE_FILE_KIND,
-		TENT_RULE_FILE_KIND, TENT_RULE_FILE_KIND, TENT_RULE_FILE_KIND,
-		TENT_RULE_FILE_MODE, TENT_RULE_FILE_MODE, TENT_RULE_FILE_MODE,
-		TENT_RULE_FILE_MODE, TENT_RULE_FILE_KIND,
-	};
-	struct raw r;
-
-	need(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0 && pipe(pipes) == 0);
-	fds[n++] = open("/tmp", O_RDONLY);
-	fds[n++] = pair[0];
-	fds[n++] = pipes[0];
-	fds[n++] = open("/dev/null", O_RDWR);
-	fds[n++] = eventfd(0, 0);
-	fds[n++] = epoll_create1(0);
-	fds[n++] = open("/proc/self/mem", O_RDWR);
-	fds[n++] = open("/proc/self/oom_score_adj", O_RDWR);
-	fds[n++] = open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY);
-	fds[n++] = open(stranger_name + 7, O_PATH);
-	fds[n++] = open(stranger_name + 7, O_WRONLY);
-	fds[n++] = open(stranger_name + 7, O_RDWR | O_APPEND);
-	fds[n++] = open("/tmp", O_PATH);
-	fds[n++] = open("/tmp", O_RDONLY);
-	raw_attach(&r, f->path, NULL);
-	for (int i = 0; i < n; i++) {
-		need(fds[i] >= 0 || i == 8);
-		if (fds[i] >= 0)
-			need(offer(&r, "file:///tmp/x", fds[i], 1) == rules[i]);
-	}
-	need(offer(&r, "file:///tmp/x", -1, 0) == TENT_RULE_CTL_MESSAGE);
-	need(offer(&r, "file:///tmp/x", fds[0], 2) == TENT_RULE_CTL_MESSAGE);
-	need(offer(&r, "", fds[0], 1) == TENT_RULE_CTL_MESSAGE);
-	need(offer(&r, "nobody", fds[0], 1) == TENT_RULE_CTL_MESSAGE);
-	close(r.sock);
-	return 0;
-}
-
-static void descriptors_of_no_file_are_refused_by_name(void **state)
-{
-	int fds = engine_fix_quiet(&fix, 0);
-	struct user u;
-
-	(void)state;
-	make_file(&u);
-	strcpy(stranger_name, u.name);
-	assert_int_equal(engine_fix_child(&fix, 0, hostile), 0);
-	close(u.fd);
-	unlink(u.path);
-	while (engine_fix_quiet(&fix, 0) > fds)
-		sched_yield();
-}
-
-/* Flags of the shared description change after it was taken; and the file shrinks. */
-static int fickle(struct engine_fix *f)
-{
-	struct tent_completion end;
-	int fd = open(stranger_name + 7, O_RDWR);
-	struct raw r;
-	struct ctl_message m = { .nr_fds = 1, .fds = { fd } };
-	struct tent_ctl_segment_open *q = (void *)m.bytes;
-	struct raw_memory memory;
-	struct raw_ring raw_ring;
-	uint64_t id;
-
-	raw_attach(&r, f->path, NULL);
-	raw_buffer(&r, 1 << 20, &memory);
-	need(raw_ring_open(&r, 64, &raw_ring) == 0);
-	snprintf(q->name, sizeof(q->name), "file:///x\377\n\033[2J");
-	need(raw_call(&r, &m, TENT_CTL_SEGMENT_OPEN, sizeof(*q)) == 0);
-	id = ((const struct tent_ctl_segment_open_reply *)m.bytes)->segment_id;
-	for (uint64_t i = 0; i < 200; i++) {
-		static const int flags[] = { O_APPEND, O_NONBLOCK, O_DIRECT, 0 };
-
-		need(fcntl(fd, F_SETFL, flags[i % 4]) == 0);
-		need(ftruncate(fd, (off_t)(i * 1000)) == 0);
-		memset(memory.addr, (int)i, 5000);
-		raw_request(&raw_ring, 0, TENT_OPCODE_WRITE, memory.addr, id, 3 + i, 5000);
-		raw_publish(&raw_ring, 1);
-		need(raw_wait(&raw_ring, &end));
-		need(end.status == TENT_STATUS_COMPLETED && end.bytes == 5000);
-		need(fcntl(fd, F_SETFL, 0) == 0);
-		need(pread(fd, memory.addr + 8192, 5000, (off_t)(3 + i)) == 5000);
-		need(!memcmp(memory.addr, memory.addr + 8192, 5000));
-	}
-	return 0;	/* and dies with it open */
-}
-
-static void what_its_owner_does_to_the_descriptor_later_changes_nothing(void **state)
-{
-	int fds = engine_fix_quiet(&fix, 0);
-	struct user u;
-
-	(void)state;
-	make_file(&u);
-	strcpy(stranger_name, u.name);
-	assert_int_equal(engine_fix_child(&fix, 0, fickle), 0);
-	close(u.fd);
-	unlink(u.path);
-	while (engine_fix_quiet(&fix, 0) > fds)
-		sched_yield();
-}
-
 /* ---- what people see -------------------------------------------------------- */
 
 static void queries_and_explain_show_it(void **state)
@@ -537,8 +412,7 @@ static int setup_threads(void **state)
 	cmocka_unit_test(private_memory_goes_there_and_back),		\
 	cmocka_unit_test(the_hint_may_name_it_and_only_it),		\
 	cmocka_unit_test(closing_waits_for_what_is_under_way),		\
-	cmocka_unit_test(who_may_only_read_the_file_writes_nothing),	\
-	cmocka_unit_test(what_its_owner_does_to_the_descriptor_later_changes_nothing)
+	cmocka_unit_test(who_may_only_read_the_file_writes_nothing)
 
 int main(void)
 {
@@ -547,7 +421,6 @@ int main(void)
 		cmocka_unit_test(a_file_has_one_handle_however_it_is_named),
 		cmocka_unit_test(a_closed_handle_is_stale_and_comes_not_back),
 		cmocka_unit_test(info_tells_how_long_the_file_is),
-		cmocka_unit_test(descriptors_of_no_file_are_refused_by_name),
 		cmocka_unit_test(queries_and_explain_show_it),
 	};
 	const struct CMUnitTest by_threads[] = { TESTS };

@@ -1,12 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_lib_file.c - file:// segments through the C API, in each kind of engine. */
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -163,6 +172,65 @@ static void a_path_may_be_long(void **state)
 	rmdir(folder);
 }
 
+/* io_uring_setup() fails from now on, as in a container. */
+static int forbid_io_uring(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = { sizeof(code) / sizeof(code[0]), code };
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog);
+}
+
+/* A child, whose filter nobody else should have. */
+static int without_io_uring(int errors)
+{
+	void *state = NULL;
+	struct file_fix *f;
+	tent_segment_id_t id;
+	bool good;
+
+	dup2(errors, STDERR_FILENO);
+	if (forbid_io_uring() || start(&state, LIB_THREAD))
+		return 2;
+	f = state;
+	lib_fix_pattern(f->lib.memory, HALF, 9);
+	good = run(f, TENT_OPCODE_WRITE, 0, 1, HALF).status == TENT_STATUS_COMPLETED &&
+	       run(f, TENT_OPCODE_READ, HALF, 1, HALF).status == TENT_STATUS_COMPLETED &&
+	       !memcmp(f->lib.memory, f->lib.memory + HALF, HALF) &&
+	       tent_close_segment(f->lib.engine, f->id) == 0 &&
+	       tent_open_segment(f->lib.engine, &id, f->name) == 0;
+	stop(&state);
+	return !good;
+}
+
+static void where_io_uring_is_forbidden_it_is_said_once_and_files_work(void **state)
+{
+	int pipe_fds[2], status;
+	char said[1024] = "";
+	const char *end;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(pipe_fds), 0);
+	pid = fork();
+	if (pid == 0)
+		_exit(without_io_uring(pipe_fds[1]));
+	close(pipe_fds[1]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_true(read(pipe_fds[0], said, sizeof(said) - 1) > 0);
+	close(pipe_fds[0]);
+	end = strstr(said, "io_uring is not permitted to this process");
+	assert_non_null(end);
+	assert_null(strstr(end + 1, "io_uring is not permitted"));
+}
+
 #define TEST(t)								\
 	{ #t " (thread)", t, start_thread, stop, NULL },		\
 	{ #t " (caller)", t, start_caller, stop, NULL },		\
@@ -176,6 +244,7 @@ int main(void)
 		TEST(its_handle_is_told_of_and_closes),
 		TEST(paths_that_are_no_files_are_refused_in_a_sentence),
 		TEST(a_path_may_be_long),
+		cmocka_unit_test(where_io_uring_is_forbidden_it_is_said_once_and_files_work),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
