@@ -333,6 +333,7 @@ void engine_config_default(struct engine_config *c)
 	memset(c, 0, sizeof(*c));
 	for (unsigned int i = 0; (k = config_key_at(i)); i++)
 		config_store_text(k, c, k->initial); /* tests read each one back */
+	c->host_any = c->port_any = true;
 }
 
 int engine_config_apply_json(struct engine_config *c, const char *json,
@@ -395,6 +396,10 @@ static void keep_identity(struct engine_config *next, const struct engine_config
 		config_value_text(k, old, text, sizeof(text));
 		config_store_text(k, next, text);
 		next->sources[index] = CONFIG_FROM_KEY;
+		if (k->offset == offsetof(struct engine_config, host))
+			next->host_any = old->host_any;
+		if (k->offset == offsetof(struct engine_config, port))
+			next->port_any = old->port_any;
 	}
 }
 
@@ -406,6 +411,7 @@ static int visit_variable(struct application *a, const char *conf)
 
 	engine_config_default(&a->next);
 	a->next.contain_sigbus = old.contain_sigbus;
+	a->next.daemon = old.daemon;
 	if (is_file ? visit_file(a, conf) : visit_text(a, conf, strlen(conf)))
 		return prefix_error(a, is_file ? "MC_TENT_CONF" :
 				    "MC_TENT_CONF (no such file, so read as JSON)");

@@ -45,7 +45,13 @@ struct engine_config {
 	/* identity */
 	char host[64];			/* rpc_server_hostname */
 	uint16_t port;			/* rpc_server_port */
+	bool host_any, port_any;	/* left to the engine */
 	char segment_name[64];		/* local_segment_name */
+	/* peers */
+	bool peers_enable;		/* peers/enable */
+	bool peers_insecure;		/* peers/insecure */
+	uint64_t keepalive_ns;		/* peers/keepalive_ms */
+	uint32_t links_max;		/* limits/peer_connections */
 	/* transports */
 	bool shm_enable;		/* transports/shm/enable */
 	bool null_enable;		/* transports/null/enable: for tests and costs */
@@ -59,6 +65,7 @@ struct engine_config {
 	/* daemon */
 	char socket_path[SOCKET_PATH_SIZE]; /* daemon/socket */
 	bool contain_sigbus;		/* set by tentd: survive clients that punch holes */
+	bool daemon;			/* set by tentd: loopback only, unless told otherwise */
 	uint8_t sources[CONFIG_KEYS_MAX]; /* enum config_source, by config_key_at() index */
 };
 

@@ -10,7 +10,7 @@
 #include "engine/config_table.h"
 
 #define CORE_MAX 1023		/* CPU_SETSIZE - 1 */
-#define PORT_DEFAULT 15000	/* what rpc_server_port 0 stands for: nothing listens yet */
+#define PORT_DEFAULT 15000	/* what rpc_server_port 0 stands for, or is counted from */
 #define HOST_DEFAULT "127.0.0.1"
 
 static void *target(const struct config_key *k, struct engine_config *c)
@@ -25,8 +25,10 @@ static bool store_number(const struct config_key *k, struct engine_config *c, ui
 	if (n < k->min || n > k->max)
 		return false;
 	scaled = n * (k->scale ? k->scale : 1);	/* the table's ranges cannot overflow */
-	if (k->offset == offsetof(struct engine_config, port) && n == 0)
-		scaled = PORT_DEFAULT;
+	if (k->offset == offsetof(struct engine_config, port)) {
+		c->port_any = n == 0;
+		scaled = n ? n : PORT_DEFAULT;
+	}
 	switch (k->size) {
 	case 2:
 		*(uint16_t *)target(k, c) = (uint16_t)scaled;
@@ -76,8 +78,13 @@ static bool store_string(const struct config_key *k, struct engine_config *c,
 
 	if (len >= k->size || (k->valid && !k->valid(text)))
 		return false;
-	if (k->offset == offsetof(struct engine_config, host) && len == 0)
-		return store_string(k, c, HOST_DEFAULT);
+	if (k->offset == offsetof(struct engine_config, host)) {
+		bool any = len == 0;
+
+		text = any ? HOST_DEFAULT : text;
+		len = strlen(text);
+		c->host_any = any;
+	}
 	memset(target(k, c), 0, k->size);
 	memcpy(target(k, c), text, len);
 	return true;

@@ -22,7 +22,8 @@
 static int source_control(struct engine *e, struct event_source *s, int op)
 {
 	struct epoll_event event = {
-		.events = EPOLLIN | EPOLLRDHUP | EPOLLONESHOT, .data.ptr = s,
+		.events = EPOLLIN | EPOLLRDHUP | EPOLLONESHOT | (s->wants_out ? EPOLLOUT : 0u),
+		.data.ptr = s,
 	};
 
 	return epoll_ctl(e->epoll_fd, op, s->fd, &event) < 0 ? -errno : 0;
@@ -76,6 +77,7 @@ static void begin_stop(struct engine *e)
 	e->stopping = true;
 	for (struct listener *l = e->listeners; l; l = l->next)
 		listener_stop(e, l);
+	links_stop(e);
 	for (struct client *c = e->clients, *next; c; c = next) {
 		next = c->next;
 		client_end(e, c, TENT_RULE_ENGINE_STOPPED);
@@ -146,6 +148,7 @@ static void patrol(struct engine *e)
 		if (l->paused)
 			listener_resume(e, l);
 	}
+	links_patrol(e);
 }
 
 static bool needs_patrol(const struct engine *e)
@@ -154,7 +157,7 @@ static bool needs_patrol(const struct engine *e)
 
 	while (l && !l->paused)
 		l = l->next;
-	return l || (e->guards && e->clients);
+	return l || (e->guards && e->clients) || links_need_patrol(e);
 }
 
 static void all_stopped(struct engine *e, void *context)
@@ -197,7 +200,9 @@ int control_open(struct engine *e)
 {
 	int rc = control_watch(e, &e->wake, e->wake_fd, inbox_ready);
 
-	return rc < 0 ? rc : control_watch(e, &e->answer, e->answer_fd, answers_ready);
+	if (rc == 0)
+		rc = control_watch(e, &e->answer, e->answer_fd, answers_ready);
+	return rc < 0 ? rc : links_start(e);
 }
 
 void *control_main(void *engine)

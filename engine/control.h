@@ -12,7 +12,9 @@
 #include <pthread.h>
 #include <sys/types.h>
 
+#include "engine/control_source.h"
 #include "engine/engine.h"
+#include "engine/links.h"
 #include "engine/poller.h"
 #include "engine/round.h"
 #include "engine/segment_name.h"
@@ -22,13 +24,6 @@
 #define ENGINE_BACKENDS_MAX 8
 
 struct client;
-
-/* Something the control thread waits for. One-shot: it is silent after ready() until
- * control_rearm(), so that a peer that hung up cannot make the thread spin. */
-struct event_source {
-	int fd;			/* -1: not watched */
-	void (*ready)(struct engine *e, struct event_source *s);
-};
 
 /* What another thread hands to the control thread, where arrive() takes it. After the
  * last turn of the loop it gets the item with stopping set. */
@@ -96,6 +91,7 @@ struct engine {
 	struct rounds rounds;
 	struct names names;
 	struct tenants tenants;
+	struct links links;
 	bool stopping, stop_sent, finished;
 };
 
@@ -108,13 +104,6 @@ void *control_main(void *engine);
 void control_post(struct engine *e, struct inbox_item *item);
 /* Takes what was queued; also once the thread is gone. True: a stop was asked for. */
 bool control_collect(struct engine *e);
-
-/* 0 or -errno. The source is armed. */
-int control_watch(struct engine *e, struct event_source *s, int fd,
-		  void (*ready)(struct engine *e, struct event_source *s));
-void control_rearm(struct engine *e, struct event_source *s);
-/* Forgets it; the fd stays the caller's. Safe on one that is not watched. */
-void control_unwatch(struct engine *e, struct event_source *s);
 
 /* accept.c: accepts nothing more; the socket stays. */
 void listener_stop(struct engine *e, struct listener *l);

@@ -189,6 +189,7 @@ static void engine_free(struct engine *e)
 		listener_close(e->listeners);
 		e->listeners = next;
 	}
+	links_close(e);
 	names_close(&e->names);
 	tenants_close(&e->tenants);
 	if (e->guards)
@@ -223,7 +224,8 @@ static struct engine *engine_alloc(const struct engine_config *config)
 	e->uid = geteuid();
 	e->epoch = random_epoch();
 	e->started_ns = clock_monotonic_ns();
-	e->wake_fd = e->answer_fd = e->epoll_fd = e->reserve_fd = -1;
+	e->wake_fd = e->answer_fd = e->epoll_fd = e->reserve_fd = e->links.source.fd = -1;
+	e->links.fd = -1;
 	pthread_mutex_init(&e->inbox_lock, NULL);
 	tick_clock_calibrate(&e->clock);
 	return e;
@@ -244,7 +246,9 @@ static int engine_open(struct engine *e, const struct backend *const *backends, 
 		return fail(error, size, rc, "SIGBUS cannot be taken over: %m");
 	}
 	tenants_open(&e->tenants, e->guards);
-	rc = open_backends(e, backends, error, size);
+	rc = links_open(e, error, size);
+	if (rc == 0)
+		rc = open_backends(e, backends, error, size);
 	if (rc == 0)
 		rc = open_pollers(e, error, size);
 	if (rc == 0 && rounds_open(e) < 0)
@@ -306,6 +310,11 @@ void engine_destroy(struct engine *e)
 }
 
 /* ---- doors ------------------------------------------------------------- */
+
+const char *engine_notices(const struct engine *e)
+{
+	return e->links.notices;
+}
 
 struct local_socket {
 	struct inbox_item item;	/* first */

@@ -23,6 +23,10 @@ int engine_create(struct engine **e, const struct engine_config *config,
 		  const struct backend *const *backends, char *error,
 		  size_t error_size);
 
+/* What its owner should know: a port that was in use, peers that nobody checks. One line
+ * each, or "". Constant. */
+const char *engine_notices(const struct engine *e);
+
 /* Ends every request with ENGINE_STOPPED, every client, every thread. */
 void engine_destroy(struct engine *e);
 

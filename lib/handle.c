@@ -172,6 +172,7 @@ static int start_local(struct lib_engine *e, const struct engine_config *config)
 		return lib_fail_text(rc, rc == TENT_ERR_CONFIG ? TENT_RULE_CONFIG :
 				     TENT_RULE_SYSTEM, "engine", "%s", error);
 	}
+	lib_warn(engine_notices(e->local));
 	fd = engine_attach_local(e->local);
 	if (fd < 0)
 		rc = lib_fail_text(TENT_ERR_RUNTIME, TENT_RULE_SYSTEM, "engine",

@@ -125,6 +125,17 @@ static void serve(int signals, const char *path)
 	notify("STOPPING=1");
 }
 
+/* What the engine found out about itself, a line at a time. */
+static void say_notices(const char *notices)
+{
+	while (*notices) {
+		int length = (int)strcspn(notices, "\n");
+
+		tentd_say("%.*s", length, notices);
+		notices += length + (notices[length] == '\n');
+	}
+}
+
 static enum tentd_exit run(const struct engine_config *c)
 {
 	struct engine *e;
@@ -143,6 +154,7 @@ static enum tentd_exit run(const struct engine_config *c)
 		close(signals);
 		return TENTD_FAILED;
 	}
+	say_notices(engine_notices(e));
 	rc = start_listening(e, c->socket_path);
 	if (rc == TENTD_OK)
 		serve(signals, c->socket_path);

@@ -177,6 +177,6 @@ enum tentd_exit tentd_options_read(struct tentd_options *o, int argc, char **arg
 		rc = apply_option(o, option);
 	if (!rc)
 		rc = check_daemon(&o->config);
-	o->config.contain_sigbus = true;
+	o->config.contain_sigbus = o->config.daemon = true;
 	return rc;
 }

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* link.c - one connection between engines: bytes in, bytes out, and who is there. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "engine/control.h"
+
+#define READ_PER_TURN 16384u	/* a link that sends much waits for its neighbours */
+
+/* ---- out --------------------------------------------------------------- */
+
+/* False: the link has ended. */
+static bool flush(struct engine *e, struct link *l)
+{
+	size_t sent = 0;
+
+	while (sent < l->out_used) {
+		ssize_t n = send(l->fd, l->out + sent, l->out_used - sent,
+				 MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			break;
+		if (n < 0) {
+			link_end(e, l, NULL);
+			return false;
+		}
+		sent += (size_t)n;
+	}
+	l->out_used -= sent;
+	memmove(l->out, l->out + sent, l->out_used);
+	if (l->source.wants_out != (l->out_used > 0)) {
+		l->source.wants_out = l->out_used > 0;
+		control_rearm(e, &l->source);
+	}
+	return true;
+}
+
+static bool out_append(struct link *l, const uint8_t *bytes, size_t size)
+{
+	size_t used = l->out_used + size;
+	uint8_t *out;
+
+	if (used > LINK_OUT_MAX)
+		return false;
+	if (used > l->out_room) {
+		out = realloc(l->out, used);
+		if (!out)
+			return false;
+		l->out = out;
+		l->out_room = used;
+	}
+	memcpy(l->out + l->out_used, bytes, size);
+	l->out_used = used;
+	return true;
+}
+
+void link_send(struct engine *e, struct link *l, json_t *frame)
+{
+	size_t size;
+	uint8_t *bytes = frame_bytes(frame, &size);
+	bool fits = bytes && !l->over && out_append(l, bytes, size);
+
+	free(bytes);
+	if (l->over)
+		return;
+	if (fits)
+		flush(e, l);
+	else
+		link_end(e, l, "it does not read what it asked for");
+}
+
+/* The last words of a link; whether they arrive is its peer's affair. */
+static void refuse(struct engine *e, struct link *l, const char *why)
+{
+	link_send(e, l, json_pack("{s:s,s:s}", "type", "refused", "reason", why));
+	e->links.refused++;
+	link_end(e, l, why);
+}
+
+/* ---- frames ------------------------------------------------------------ */
+
+static void say_hello(struct engine *e, struct link *l)
+{
+	char name[ADDRESS_SIZE];
+
+	engine_address_print(&e->address, name);
+	link_send(e, l, json_pack("{s:s,s:o,s:s}", "type", "hello",
+				  "epoch", frame_hex(e->epoch), "name", name));
+}
+
+/* Where it says that it listens: an address, or "". */
+static bool read_name(struct link *l, const json_t *frame)
+{
+	const char *name = frame_text(frame, "name", sizeof(l->name) - 1);
+	struct segment_name n;
+
+	if (!name || segment_name_read(name, &n) ||
+	    (n.form == SEGMENT_ADDRESS ? *n.text : n.form != SEGMENT_OWN))
+		return false;
+	if (n.form == SEGMENT_ADDRESS)
+		engine_address_print(&n.engine, l->name);
+	return true;
+}
+
+static void take_hello(struct engine *e, struct link *l, const json_t *frame)
+{
+	uint64_t epoch;
+
+	if (l->state != LINK_HELLO) {
+		refuse(e, l, "hello comes once");
+	} else if (!frame_u64(frame, "epoch", &epoch) || !epoch || !read_name(l, frame)) {
+		refuse(e, l, "hello needs an epoch that is not 0 and a name");
+	} else if (epoch == e->epoch) {
+		refuse(e, l, "this engine has called itself");
+	} else if (e->links.nr - e->links.nr_hello >= e->config.links_max) {
+		refuse(e, l, "there are as many connections as limits/peer_connections allows");
+	} else {
+		l->epoch = epoch;
+		l->state = LINK_UP;
+		l->reader.limit = FRAME_MAX;
+		e->links.nr_hello--;
+		say_hello(e, l);
+	}
+}
+
+static void take_ping(struct engine *e, struct link *l, const json_t *frame)
+{
+	(void)frame;
+	link_send(e, l, json_pack("{s:s}", "type", "pong"));
+}
+
+static void take_pong(struct engine *e, struct link *l, const json_t *frame)
+{
+	(void)e;
+	(void)l;
+	(void)frame;	/* that it came is all it says */
+}
+
+static void take_frame(struct engine *e, struct link *l, const json_t *frame)
+{
+	static const struct {
+		const char *type;
+		bool first;	/* before hello, too */
+		void (*take)(struct engine *e, struct link *l, const json_t *frame);
+	} types[] = {
+		{ "hello", true, take_hello },
+		{ "ping", false, take_ping },
+		{ "pong", false, take_pong },
+	};
+	const char *type = frame_text(frame, "type", 32);
+
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		if (strcmp(types[i].type, type) != 0)
+			continue;
+		if (types[i].first || l->state == LINK_UP)
+			types[i].take(e, l, frame);
+		else
+			refuse(e, l, "hello comes first");
+		return;
+	}
+	refuse(e, l, "the frame has a type that this version does not know");
+}
+
+/* ---- in ---------------------------------------------------------------- */
+
+static void take_bytes(struct engine *e, struct link *l, const uint8_t *bytes, size_t size)
+{
+	l->heard_ns = clock_monotonic_ns();
+	l->asked_ns = 0;
+	while (size && !l->over) {
+		json_t *frame = NULL;
+		size_t taken;
+		enum frame_result result = frame_read(&l->reader, bytes, size, &taken, &frame);
+
+		if (result < 0) {
+			refuse(e, l, frame_fault(result));
+			return;
+		}
+		if (frame)
+			take_frame(e, l, frame);
+		json_decref(frame);
+		bytes += taken;
+		size -= taken;
+	}
+}
+
+static void link_ready(struct engine *e, struct event_source *s)
+{
+	struct link *l = (struct link *)s;	/* its first member */
+	uint8_t bytes[READ_PER_TURN];
+	ssize_t n;
+
+	if (l->out_used && !flush(e, l))
+		return;
+	n = recv(l->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+	if (n > 0)
+		take_bytes(e, l, bytes, (size_t)n);
+	else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+		link_end(e, l, NULL);
+	if (!l->over)
+		control_rearm(e, s);
+}
+
+/* ---- life -------------------------------------------------------------- */
+
+struct link *link_create(struct engine *e, int fd, const char *from)
+{
+	struct link *l = calloc(1, sizeof(*l));
+
+	if (!l || control_watch(e, &l->source, fd, link_ready) < 0) {
+		free(l);
+		close(fd);
+		return NULL;
+	}
+	l->fd = fd;
+	frame_reader_init(&l->reader, FRAME_HELLO_MAX);
+	snprintf(l->from, sizeof(l->from), "%s", from);
+	l->opened_ns = l->heard_ns = clock_monotonic_ns();
+	l->next = e->links.list;
+	l->at = &e->links.list;
+	if (l->next)
+		l->next->at = &l->next;
+	e->links.list = l;
+	e->links.nr++;
+	e->links.nr_hello++;
+	return l;
+}
+
+/* What it did not read is dropped with the connection: the kernel would keep it, and
+ * try for minutes. */
+static void close_socket(const struct link *l)
+{
+	const struct linger abort = { .l_onoff = 1, .l_linger = 0 };
+
+	if (l->out_used)
+		setsockopt(l->fd, SOL_SOCKET, SO_LINGER, &abort, sizeof(abort));
+	close(l->fd);
+}
+
+void link_end(struct engine *e, struct link *l, const char *why)
+{
+	struct links *all = &e->links;
+
+	if (l->over)
+		return;
+	l->over = true;
+	if (why)
+		snprintf(all->last_fault, sizeof(all->last_fault), "%s: %s", l->from, why);
+	control_unwatch(e, &l->source);
+	close_socket(l);
+	*l->at = l->next;
+	if (l->next)
+		l->next->at = l->at;
+	all->nr--;
+	all->nr_hello -= l->state == LINK_HELLO;
+	frame_reader_free(&l->reader);
+	free(l->out);
+	l->out = NULL;
+	l->out_used = l->out_room = 0;
+	l->next = all->dead;
+	all->dead = l;
+}

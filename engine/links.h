@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * links.h - connections between engines. Each engine opens its own link to an engine
+ * whose segments it uses: requests travel from who opened it, answers and news travel
+ * back. So two engines that call each other at once have two links and no contest, and
+ * whoever claims an address gains nothing: nobody is called back.
+ *
+ *   links.c         all of them: the listener, limits, keepalive, the end
+ *   link.c          one: bytes in and out, hello
+ *   links_listen.c  the address an engine listens on
+ *
+ * All on the control thread, which waits for no link. A peer is anybody: what it sends
+ * is judged in full, what it does not read is bounded, and what it does not send in time
+ * ends it.
+ */
+#ifndef TENT_ENGINE_LINKS_H
+#define TENT_ENGINE_LINKS_H
+
+#include "engine/control_source.h"
+#include "engine/frame.h"
+#include "engine/segment_name.h"
+
+#define LINK_HELLO_NS 5000000000ull	/* from connect to hello, at most */
+#define LINK_DEAD_AFTER 3u		/* keepalives without a byte */
+#define LINK_OUT_MAX (256u << 10)	/* unread bytes of one link, frames included */
+
+struct engine;
+
+enum link_state { LINK_HELLO, LINK_UP };
+
+struct link {
+	struct event_source source;	/* first */
+	struct link *next, **at;	/* of the engine's, newest first */
+	int fd;
+	enum link_state state;
+	bool over;			/* to be freed after this round of events */
+	struct frame_reader reader;
+	uint8_t *out;			/* what the socket did not take yet */
+	size_t out_used, out_room;
+	uint64_t opened_ns, heard_ns, asked_ns;	/* CLOCK_MONOTONIC; asked: the last ping */
+	uint64_t epoch;			/* of the engine at the other end */
+	char name[ADDRESS_SIZE];	/* where it says that it listens, or "" */
+	char from[ADDRESS_SIZE];	/* the address it came from */
+};
+
+/* Part of struct engine. */
+struct links {
+	struct event_source source;	/* the listening socket */
+	int fd;				/* the same; -1: peers are off */
+	bool paused;			/* out of descriptors */
+	struct link *list, *dead;
+	uint32_t nr, nr_hello;		/* all; of these without hello */
+	uint64_t next_patrol_ns;
+	uint64_t accepted, refused;	/* over the engine's life */
+	char last_fault[160];		/* of the last link that ended with one */
+	char notices[512];
+};
+
+/* Before the control thread: listens where the configuration says, which settles the
+ * engine's address. 0, or a negative enum tent_error with a sentence. */
+int links_open(struct engine *e, char *error, size_t size);
+/* From then on links are accepted. 0 or -errno. */
+int links_start(struct engine *e);
+/* Ends all of them, and accepts no more. */
+void links_stop(struct engine *e);
+/* No thread of the engine runs any more. */
+void links_close(struct engine *e);
+
+/* Deadlines; call it now and then while links_need_patrol(). */
+void links_patrol(struct engine *e);
+bool links_need_patrol(const struct engine *e);
+
+/* links_listen.c: a listening socket, and e->address made what it is; or a negative enum
+ * tent_error. */
+int links_listen(struct engine *e, char *error, size_t size);
+
+/* link.c */
+/* fd becomes a link; closed when there is no memory. */
+struct link *link_create(struct engine *e, int fd, const char *from);
+/* Ends it. why: a sentence for the log of links, or NULL: nothing is wrong. May be
+ * called from inside of anything: it is freed later. */
+void link_end(struct engine *e, struct link *l, const char *why);
+/* Queues a frame; takes the reference. Ends the link when its reader does not read. */
+void link_send(struct engine *e, struct link *l, json_t *frame);
+
+#endif /* TENT_ENGINE_LINKS_H */
