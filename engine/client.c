@@ -14,6 +14,7 @@
 #include "engine/client.h"
 #include "engine/errand.h"
 #include "engine/memory.h"
+#include "engine/peers.h"
 #include "engine/segments.h"
 
 /* ---- answers ----------------------------------------------------------- */
@@ -308,6 +309,7 @@ void client_end(struct engine *e, struct client *c, uint16_t rule)
 	c->end_rule = rule;
 	control_unwatch(e, &c->socket);
 	control_unwatch(e, &c->death);
+	far_forget_asker(e, c);
 	if (!c->busy)
 		end_begin(e, c);
 }

@@ -70,6 +70,9 @@ struct client {
 	struct client_space space;
 	struct segment *segment;	/* its own; NULL: observer, or before HELLO */
 	struct name *name;
+	struct far_segment *asks;	/* it waits for this one to be opened */
+	struct client *next_asker;
+	uint64_t asks_until_ns;
 
 	struct client_ring *rings, *ring_pending; /* pending: being opened or closed */
 	uint32_t nr_rings, last_ring_id;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "engine/client.h"
+#include "engine/peers.h"
 #include "ring/wake.h"
 
 #define EVENTS_PER_TURN 64
@@ -77,6 +78,7 @@ static void begin_stop(struct engine *e)
 	e->stopping = true;
 	for (struct listener *l = e->listeners; l; l = l->next)
 		listener_stop(e, l);
+	peers_stop(e);
 	links_stop(e);
 	for (struct client *c = e->clients, *next; c; c = next) {
 		next = c->next;
@@ -174,7 +176,7 @@ static bool finish_stop(struct engine *e)
 		.type = POLLER_STOP, .rule = TENT_RULE_ENGINE_STOPPED,
 	};
 
-	if (!e->stopping || e->stop_sent || e->clients || e->rounds.running)
+	if (!e->stopping || e->stop_sent || e->clients || e->rounds.running || peers_busy(e))
 		return false;
 	e->stop_sent = true;
 	round_begin(e->rounds.grace);

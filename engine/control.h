@@ -24,6 +24,7 @@
 #define ENGINE_BACKENDS_MAX 8
 
 struct client;
+struct peers;
 
 /* What another thread hands to the control thread, where arrive() takes it. After the
  * last turn of the loop it gets the item with stopping set. */
@@ -92,6 +93,7 @@ struct engine {
 	struct names names;
 	struct tenants tenants;
 	struct links links;
+	struct peers *peers;
 	bool stopping, stop_sent, finished;
 };
 

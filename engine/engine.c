@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "engine/client.h"
+#include "engine/peers.h"
 #include "engine/thread.h"
 #include "ring/sigbus.h"
 
@@ -179,6 +179,7 @@ static int open_fds(struct engine *e)
 /* No thread of the engine runs any more. */
 static void engine_free(struct engine *e)
 {
+	peers_close(e);
 	rounds_close(e);
 	close_pollers(e);
 	for (uint32_t i = 0; i < e->nr_instances; i++)
@@ -251,7 +252,7 @@ static int engine_open(struct engine *e, const struct backend *const *backends, 
 		rc = open_backends(e, backends, error, size);
 	if (rc == 0)
 		rc = open_pollers(e, error, size);
-	if (rc == 0 && rounds_open(e) < 0)
+	if (rc == 0 && (rounds_open(e) < 0 || peers_open(e) < 0))
 		rc = fail(error, size, -ENOMEM, "no memory for orders to pollers");
 	return rc;
 }

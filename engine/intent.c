@@ -43,6 +43,14 @@ static inline __attribute__((always_inline)) bool bench_target(struct bench *b, 
 	return true;
 }
 
+/* Nothing of the target holds the address: its engine may be away. */
+static uint16_t missing_rule(const struct bench *b)
+{
+	const struct segment *s = b->j->handles->segments[b->target_id];
+
+	return load_relaxed(&s->lost) ? TENT_RULE_TARGET_PEER : TENT_RULE_TARGET_UNREGISTERED;
+}
+
 /* Do hints know both ends? Then all of address_fault() passes. */
 static inline __attribute__((always_inline)) bool
 hints_know(struct bench *b, const struct tent_request_v1 *r, const struct region_hint **local,
@@ -82,7 +90,7 @@ address_fault(struct bench *b, const struct tent_slot *s, struct transfer *t)
 		return FAULT(TARGET_RANGE, target);
 	t->remote = find_target(b, target, length);
 	if (!t->remote)
-		return FAULT(TARGET_UNREGISTERED, target);
+		return (struct fault){ missing_rule(b), (int64_t)target };
 	if (b->foreign && !is_permitted(t->remote, r->opcode))
 		return FAULT(TARGET_PERMISSION, target);
 	return NO_FAULT;

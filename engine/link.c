@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "engine/control.h"
+#include "engine/peers.h"
 
 #define READ_PER_TURN 16384u	/* a link that sends much waits for its neighbours */
 
@@ -76,8 +76,8 @@ void link_send(struct engine *e, struct link *l, json_t *frame)
 		link_end(e, l, "it does not read what it asked for");
 }
 
-/* The last words of a link; whether they arrive is its peer's affair. */
-static void refuse(struct engine *e, struct link *l, const char *why)
+/* Whether they arrive is its peer's affair. */
+void link_refuse(struct engine *e, struct link *l, const char *why)
 {
 	link_send(e, l, json_pack("{s:s,s:s}", "type", "refused", "reason", why));
 	e->links.refused++;
@@ -109,24 +109,34 @@ static bool read_name(struct link *l, const json_t *frame)
 	return true;
 }
 
+/* Both know each other from here on. */
+static void up(struct engine *e, struct link *l, uint64_t epoch)
+{
+	l->epoch = epoch;
+	l->state = LINK_UP;
+	l->reader.limit = FRAME_MAX;
+	if (l->peer) {
+		peer_is_up(e, l->peer, l);
+		return;
+	}
+	e->links.nr_hello--;
+	say_hello(e, l);
+}
+
 static void take_hello(struct engine *e, struct link *l, const json_t *frame)
 {
 	uint64_t epoch;
 
 	if (l->state != LINK_HELLO) {
-		refuse(e, l, "hello comes once");
+		link_refuse(e, l, "hello comes once");
 	} else if (!frame_u64(frame, "epoch", &epoch) || !epoch || !read_name(l, frame)) {
-		refuse(e, l, "hello needs an epoch that is not 0 and a name");
+		link_refuse(e, l, "hello needs an epoch that is not 0 and a name");
 	} else if (epoch == e->epoch) {
-		refuse(e, l, "this engine has called itself");
-	} else if (e->links.nr - e->links.nr_hello >= e->config.links_max) {
-		refuse(e, l, "there are as many connections as limits/peer_connections allows");
+		link_refuse(e, l, "this engine has called itself");
+	} else if (!l->peer && e->links.nr - e->links.nr_hello >= e->config.links_max) {
+		link_refuse(e, l, "there are as many connections as limits/peer_connections allows");
 	} else {
-		l->epoch = epoch;
-		l->state = LINK_UP;
-		l->reader.limit = FRAME_MAX;
-		e->links.nr_hello--;
-		say_hello(e, l);
+		up(e, l, epoch);
 	}
 }
 
@@ -143,29 +153,46 @@ static void take_pong(struct engine *e, struct link *l, const json_t *frame)
 	(void)frame;	/* that it came is all it says */
 }
 
+/* Why it does not want us; or that it, who came to us, leaves. */
+static void take_refused(struct engine *e, struct link *l, const json_t *frame)
+{
+	const char *why = frame_text(frame, "reason", 120);
+
+	link_end(e, l, why ? why : "it refuses, and does not say why");
+}
+
+/* Who may send a frame of a type, and when. */
+enum { FIRST = 1, TO_CALLER = 2, TO_CALLED = 4, BOTH = 6 };
+
 static void take_frame(struct engine *e, struct link *l, const json_t *frame)
 {
 	static const struct {
 		const char *type;
-		bool first;	/* before hello, too */
+		unsigned int when;
 		void (*take)(struct engine *e, struct link *l, const json_t *frame);
 	} types[] = {
-		{ "hello", true, take_hello },
-		{ "ping", false, take_ping },
-		{ "pong", false, take_pong },
+		{ "hello", FIRST | BOTH, take_hello },
+		{ "refused", FIRST | BOTH, take_refused },
+		{ "ping", BOTH, take_ping },
+		{ "pong", BOTH, take_pong },
+		{ "describe", TO_CALLED, link_take_describe },
+		{ "segment", TO_CALLER, far_take_segment },
+		{ "missing", TO_CALLER, far_take_missing },
+		{ "changed", TO_CALLER, far_take_changed },
 	};
 	const char *type = frame_text(frame, "type", 32);
+	unsigned int role = l->peer ? TO_CALLER : TO_CALLED;
 
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
-		if (strcmp(types[i].type, type) != 0)
+		if (strcmp(types[i].type, type) != 0 || !(types[i].when & role))
 			continue;
-		if (types[i].first || l->state == LINK_UP)
+		if ((types[i].when & FIRST) || l->state == LINK_UP)
 			types[i].take(e, l, frame);
 		else
-			refuse(e, l, "hello comes first");
+			link_refuse(e, l, "hello comes first");
 		return;
 	}
-	refuse(e, l, "the frame has a type that this version does not know");
+	link_refuse(e, l, "the frame has a type that this version does not know");
 }
 
 /* ---- in ---------------------------------------------------------------- */
@@ -180,7 +207,7 @@ static void take_bytes(struct engine *e, struct link *l, const uint8_t *bytes, s
 		enum frame_result result = frame_read(&l->reader, bytes, size, &taken, &frame);
 
 		if (result < 0) {
-			refuse(e, l, frame_fault(result));
+			link_refuse(e, l, frame_fault(result));
 			return;
 		}
 		if (frame)
@@ -191,12 +218,32 @@ static void take_bytes(struct engine *e, struct link *l, const uint8_t *bytes, s
 	}
 }
 
+/* False: the other end did not take the call. */
+static bool connected(struct engine *e, struct link *l)
+{
+	int error = 0;
+	socklen_t size = sizeof(error);
+
+	if (getsockopt(l->fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
+		error = errno;
+	if (error) {
+		link_end(e, l, strerror(error));
+		return false;
+	}
+	l->state = LINK_HELLO;
+	l->source.wants_out = false;
+	say_hello(e, l);
+	return !l->over;
+}
+
 static void link_ready(struct engine *e, struct event_source *s)
 {
 	struct link *l = (struct link *)s;	/* its first member */
 	uint8_t bytes[READ_PER_TURN];
 	ssize_t n;
 
+	if (l->state == LINK_CALLING && !connected(e, l))
+		return;
 	if (l->out_used && !flush(e, l))
 		return;
 	n = recv(l->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
@@ -210,26 +257,35 @@ static void link_ready(struct engine *e, struct event_source *s)
 
 /* ---- life -------------------------------------------------------------- */
 
-struct link *link_create(struct engine *e, int fd, const char *from)
+static void insert(struct engine *e, struct link *l)
+{
+	l->next = e->links.list;
+	l->at = &e->links.list;
+	if (l->next)
+		l->next->at = &l->next;
+	e->links.list = l;
+	e->links.nr += !l->peer;
+	e->links.nr_hello += !l->peer;
+}
+
+struct link *link_create(struct engine *e, int fd, const char *from, struct engine_peer *peer)
 {
 	struct link *l = calloc(1, sizeof(*l));
 
+	if (l)
+		l->source.wants_out = peer != NULL;	/* it says when it is connected */
 	if (!l || control_watch(e, &l->source, fd, link_ready) < 0) {
 		free(l);
 		close(fd);
 		return NULL;
 	}
 	l->fd = fd;
+	l->peer = peer;
+	l->state = peer ? LINK_CALLING : LINK_HELLO;
 	frame_reader_init(&l->reader, FRAME_HELLO_MAX);
 	snprintf(l->from, sizeof(l->from), "%s", from);
 	l->opened_ns = l->heard_ns = clock_monotonic_ns();
-	l->next = e->links.list;
-	l->at = &e->links.list;
-	if (l->next)
-		l->next->at = &l->next;
-	e->links.list = l;
-	e->links.nr++;
-	e->links.nr_hello++;
+	insert(e, l);
 	return l;
 }
 
@@ -258,12 +314,15 @@ void link_end(struct engine *e, struct link *l, const char *why)
 	*l->at = l->next;
 	if (l->next)
 		l->next->at = l->at;
-	all->nr--;
-	all->nr_hello -= l->state == LINK_HELLO;
+	all->nr -= !l->peer;
+	all->nr_hello -= !l->peer && l->state == LINK_HELLO;
+	link_unfollow_all(l);
 	frame_reader_free(&l->reader);
 	free(l->out);
 	l->out = NULL;
 	l->out_used = l->out_room = 0;
 	l->next = all->dead;
 	all->dead = l;
+	if (l->peer)
+		peer_is_down(e, l->peer, why ? why : "it closed the connection");
 }

@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "engine/control.h"
+#include "engine/peers.h"
 
 #define ACCEPTS_PER_TURN 16
 #define PATROL_NS 50000000ull	/* half of what the control thread sleeps at most */
@@ -33,7 +33,7 @@ static void end_oldest_stranger(struct engine *e)
 	struct link *oldest = NULL;
 
 	for (struct link *l = e->links.list; l; l = l->next)
-		if (l->state == LINK_HELLO)
+		if (l->state == LINK_HELLO && !l->peer)
 			oldest = l;
 	if (oldest)
 		link_end(e, oldest, "others came, and it had not said who it is");
@@ -70,7 +70,7 @@ static void accept_link(struct engine *e, int fd, const struct sockaddr_storage 
 		end_oldest_stranger(e);
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
 	print_from(a, from);
-	if (link_create(e, fd, from))
+	if (link_create(e, fd, from, NULL))
 		e->links.accepted++;
 }
 
@@ -109,7 +109,7 @@ static void patrol_link(struct engine *e, struct link *l, uint64_t now)
 {
 	uint64_t silent = now - l->heard_ns, keepalive = e->config.keepalive_ns;
 
-	if (l->state == LINK_HELLO) {
+	if (l->state != LINK_UP) {
 		if (now - l->opened_ns >= LINK_HELLO_NS)
 			link_end(e, l, "it did not say in time who it is");
 	} else if (silent >= LINK_DEAD_AFTER * keepalive) {
@@ -147,11 +147,12 @@ void links_patrol(struct engine *e)
 		next = l->next;
 		patrol_link(e, l, now);
 	}
+	peers_patrol(e, now);
 }
 
 bool links_need_patrol(const struct engine *e)
 {
-	return e->links.list || e->links.dead || e->links.paused;
+	return e->links.list || e->links.dead || e->links.paused || peers_need_patrol(e);
 }
 
 /* ---- life -------------------------------------------------------------- */

@@ -8,6 +8,7 @@
  *   links.c         all of them: the listener, limits, keepalive, the end
  *   link.c          one: bytes in and out, hello
  *   links_listen.c  the address an engine listens on
+ *   link_serve.c    what those are told who opened one to us
  *
  * All on the control thread, which waits for no link. A peer is anybody: what it sends
  * is judged in full, what it does not read is bounded, and what it does not send in time
@@ -25,8 +26,11 @@
 #define LINK_OUT_MAX (256u << 10)	/* unread bytes of one link, frames included */
 
 struct engine;
+struct engine_peer;
+struct follow;
+struct segment;
 
-enum link_state { LINK_HELLO, LINK_UP };
+enum link_state { LINK_CALLING, LINK_HELLO, LINK_UP };
 
 struct link {
 	struct event_source source;	/* first */
@@ -34,6 +38,9 @@ struct link {
 	int fd;
 	enum link_state state;
 	bool over;			/* to be freed after this round of events */
+	struct engine_peer *peer;	/* we opened it to this one; NULL: it came to us */
+	struct follow *follows;		/* link_serve.c's: what it asked for, and */
+	uint32_t nr_follows;		/* how many */
 	struct frame_reader reader;
 	uint8_t *out;			/* what the socket did not take yet */
 	size_t out_used, out_room;
@@ -49,7 +56,7 @@ struct links {
 	int fd;				/* the same; -1: peers are off */
 	bool paused;			/* out of descriptors */
 	struct link *list, *dead;
-	uint32_t nr, nr_hello;		/* all; of these without hello */
+	uint32_t nr, nr_hello;		/* that came to us; of these without hello */
 	uint64_t next_patrol_ns;
 	uint64_t accepted, refused;	/* over the engine's life */
 	char last_fault[160];		/* of the last link that ended with one */
@@ -75,12 +82,22 @@ bool links_need_patrol(const struct engine *e);
 int links_listen(struct engine *e, char *error, size_t size);
 
 /* link.c */
-/* fd becomes a link; closed when there is no memory. */
-struct link *link_create(struct engine *e, int fd, const char *from);
+/* fd becomes a link; closed when there is no memory. peer: fd is connecting to it. */
+struct link *link_create(struct engine *e, int fd, const char *from,
+			 struct engine_peer *peer);
 /* Ends it. why: a sentence for the log of links, or NULL: nothing is wrong. May be
  * called from inside of anything: it is freed later. */
 void link_end(struct engine *e, struct link *l, const char *why);
 /* Queues a frame; takes the reference. Ends the link when its reader does not read. */
 void link_send(struct engine *e, struct link *l, json_t *frame);
+/* Ends it with a last word; why as for link_end(). */
+void link_refuse(struct engine *e, struct link *l, const char *why);
+
+/* link_serve.c */
+void link_take_describe(struct engine *e, struct link *l, const json_t *frame);
+void link_unfollow_all(struct link *l);
+/* The table of one of our segments changed; its owner ended. */
+void links_segment_changed(struct engine *e, struct segment *s);
+void links_segment_gone(struct engine *e, struct segment *s);
 
 #endif /* TENT_ENGINE_LINKS_H */

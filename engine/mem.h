@@ -17,6 +17,15 @@
 
 #include "ring/order.h"
 
+/* Another engine, as backends need to know it: where its data connections go. Constant;
+ * it outlives every region that points to it. */
+struct far_end {
+	uint64_t epoch;			/* of the engine there: a new life is a new far_end */
+	uint32_t address_size;
+	uint32_t refs;			/* control thread's */
+	_Alignas(8) uint8_t address[128]; /* a struct sockaddr: of its control connection */
+};
+
 struct private_owner;	/* io/shm_private.c: copies through /proc/PID/mem */
 struct segment;
 
@@ -37,6 +46,7 @@ struct region {
 	uint8_t *addr;		/* where this process sees base, or NULL: private */
 	struct private_owner *owner; /* for private memory, else NULL */
 	struct file *file;	/* it is no memory: addr and owner are NULL */
+	const struct far_end *far; /* memory of another engine, or NULL: of this host */
 	struct segment *segment;
 	uint8_t permission;	/* enum tent_permission */
 	bool internal;
@@ -59,10 +69,14 @@ struct region_table {
 struct segment {
 	struct region_table *table;	/* R7/A7 */
 	uint64_t epoch;
+	uint32_t lost;			/* far: its engine does not answer; any thread */
 	/* the rest is the control thread's */
 	uint32_t tenant_uid;
 	int32_t type;			/* enum tent_segment_type */
-	struct client *owner;		/* NULL once it died */
+	struct client *owner;		/* NULL once it died; far ones have none */
+	uint64_t version;		/* counts its tables */
+	uint32_t followers;		/* links that want to know of each */
+	bool is_far;			/* another engine's: engine/peers.h */
 	char name[TENT_CTL_NAME_SIZE];	/* full name */
 };
 

@@ -336,7 +336,7 @@ void client_query(struct engine *e, struct client *c, struct ctl_message *m)
 	const struct tent_ctl_query *q = (const void *)m->bytes;
 	bool explain = q->what == TENT_QUERY_EXPLAIN;
 
-	if (q->what < TENT_QUERY_CLIENTS || q->what > TENT_QUERY_EXPLAIN ||
+	if (q->what < TENT_QUERY_CLIENTS || q->what > TENT_QUERY_PEERS ||
 	    m->nr_fds != explain || (!explain && q->count)) {
 		client_refuse_text(e, c, TENT_RULE_CTL_MESSAGE, q->what,
 				   "query %u is none, or has too much or too little with it",
@@ -348,6 +348,7 @@ void client_query(struct engine *e, struct client *c, struct ctl_message *m)
 	} else {
 		client_reply_json(e, c, q->what == TENT_QUERY_CLIENTS ? clients_json(e, c) :
 				  q->what == TENT_QUERY_SEGMENTS ? segments_json(e) :
+				  q->what == TENT_QUERY_PEERS ? peers_json(e) :
 				  engine_json(e));
 	}
 }

@@ -28,4 +28,7 @@ void client_reply_json(struct engine *e, struct client *c, json_t *value);
 /* query_engine.c: {pollers, rings, totals, ...} for TENT_QUERY_STATS. */
 json_t *engine_json(struct engine *e);
 
+/* query_peers.c: {peers, callers, ...} for TENT_QUERY_PEERS. */
+json_t *peers_json(const struct engine *e);
+
 #endif /* TENT_ENGINE_QUERY_H */

@@ -2,6 +2,7 @@
 /* region_table.c - sorted tables of regions, by base, then end. */
 #include <string.h>
 
+#include "engine/control.h"
 #include "engine/region_table.h"
 #include "engine/round.h"
 
@@ -77,6 +78,21 @@ struct region_table *region_table_without(const struct region_table *t,
 	return new;
 }
 
+struct region_table *region_table_of(struct region *const *regions, uint32_t nr)
+{
+	struct region_table *new = table_alloc(nr);
+
+	if (!new)
+		return NULL;
+	new->nr = nr;
+	for (uint32_t i = 0; i < nr; i++)
+		new->entries[i] = (struct region_entry){
+			.base = regions[i]->base, .end = regions[i]->end, .region = regions[i],
+		};
+	set_max_ends(new, 0);
+	return new;
+}
+
 struct region *region_table_exact(const struct region_table *t, uint64_t base, uint64_t end)
 {
 	uint32_t at = lower_bound(t, base, end);
@@ -93,4 +109,6 @@ void region_table_publish(struct engine *e, struct segment *s, struct region_tab
 	store_release(&s->table, t);	/* R7, pairs with A7 in segment_table() */
 	if (old != &empty)
 		grace_free(e, old);
+	s->version++;
+	links_segment_changed(e, s);
 }

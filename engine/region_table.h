@@ -18,6 +18,8 @@ struct region_table *region_table_without(const struct region_table *t,
 					  bool (*leaves)(const struct region *r,
 							 const void *context),
 					  const void *context);
+/* A new table of these, which are sorted by base, then end. NULL: no memory. */
+struct region_table *region_table_of(struct region *const *regions, uint32_t nr);
 /* A region of exactly [base, end); end 0: the first that begins at base. Or NULL. */
 struct region *region_table_exact(const struct region_table *t, uint64_t base, uint64_t end);
 

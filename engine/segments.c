@@ -5,6 +5,7 @@
 
 #include "engine/files.h"
 #include "engine/memory.h"
+#include "engine/peers.h"
 #include "engine/region_table.h"
 #include "engine/segments.h"
 
@@ -53,7 +54,9 @@ static void segment_put(struct engine *e, struct segment *s)
 {
 	struct owned_segment *o = (struct owned_segment *)s;
 
-	if (--o->refs == 0)
+	if (s->is_far)
+		far_put(e, far_of(s));
+	else if (--o->refs == 0)
 		grace_free(e, o);
 }
 
@@ -96,6 +99,7 @@ void segment_orphan(struct engine *e, struct client *c)
 
 	if (!c->segment)
 		return;
+	links_segment_gone(e, c->segment);
 	orphan(e, c, c->segment);
 	for (uint32_t i = 1; i < t->nr; i++) {
 		if (t->segments[i] && t->segments[i]->type == TENT_SEGMENT_FILE)
@@ -130,7 +134,8 @@ static void reply_open(struct engine *e, struct client *c, const struct segment 
 }
 
 /* why: what is wrong with the name, or NULL. */
-static void refuse_unknown(struct engine *e, struct client *c, const char *name, const char *why)
+void segment_refuse_unknown(struct engine *e, struct client *c, const char *name,
+			    const char *why)
 {
 	char printable[64];
 	size_t i;
@@ -139,8 +144,9 @@ static void refuse_unknown(struct engine *e, struct client *c, const char *name,
 		printable[i] = name[i] >= ' ' && name[i] <= '~' ? name[i] : '?';
 	printable[i] = '\0';
 	client_refuse_text(e, c, TENT_RULE_SEGMENT_UNKNOWN, 0,
-			   "segment is %s%s%s; allowed: a segment of this engine (no peers in "
-			   "this build)", printable, why ? ": " : "", why ? why : "");
+			   "segment is %s%s%s; allowed: a segment of this engine%s", printable, why ? ": " : "", why ? why : "",
+			   e->links.fd < 0 ? " (peers/enable is off)" :
+			   ", or of a peer that answers");
 }
 
 /* Texts of this engine, alone or behind its address. NULL: it is no such segment. */
@@ -152,7 +158,7 @@ static struct name *find_here(struct engine *e, const struct segment_name *n)
 }
 
 /* The same segment has one handle. */
-static void open_found(struct engine *e, struct client *c, struct segment *s)
+void segment_open_found(struct engine *e, struct client *c, struct segment *s)
 {
 	const struct handle_table *t = c->space.handles;
 	struct handle_table *new;
@@ -248,7 +254,7 @@ static void open_offer(struct engine *e, struct client *c, struct file_offer *of
 	if (!s)
 		s = file_segment(e, c, offer, name);
 	if (s)
-		open_found(e, c, s);
+		segment_open_found(e, c, s);
 }
 
 /* What came from this process itself is judged here: it waits for itself only. */
@@ -280,15 +286,18 @@ void segment_open(struct engine *e, struct client *c, struct ctl_message *m)
 				   "%d descriptors came with this name; allowed: an open file "
 				   "with file://, none with others", m->nr_fds);
 	else if (n.form == SEGMENT_OWN)
-		open_found(e, c, c->segment);
+		segment_open_found(e, c, c->segment);
 	else if (is_file)
 		open_file(e, c, m, name);
+	else if (!fault && n.form == SEGMENT_ADDRESS && e->links.fd >= 0 &&
+		 !engine_address_equal(&n.engine, &e->address))
+		far_open(e, c, &n);
 	else if (!found || !found->segment)
-		refuse_unknown(e, c, name, fault);
+		segment_refuse_unknown(e, c, name, fault);
 	else if (found->segment->tenant_uid != c->peer.uid)
 		client_refuse(e, c, TENT_RULE_SEGMENT_TENANT, found->segment->tenant_uid);
 	else
-		open_found(e, c, found->segment);
+		segment_open_found(e, c, found->segment);
 }
 
 /* ---- SEGMENT_CLOSE, SEGMENT_INFO --------------------------------------- */
@@ -355,7 +364,9 @@ void segment_info(struct engine *e, struct client *c, struct ctl_message *m)
 		client_refuse(e, c, TENT_RULE_CTL_MESSAGE, q->resv0);
 	} else if (!s) {
 		client_refuse(e, c, TENT_RULE_SEGMENT, q->segment_id);
-	} else if (!s->owner) {
+	} else if (load_relaxed(&s->lost)) {
+		client_refuse(e, c, TENT_RULE_TARGET_PEER, q->segment_id);
+	} else if (s->is_far ? !far_of((struct segment *)(uintptr_t)s)->peer : !s->owner) {
 		client_refuse(e, c, TENT_RULE_TARGET_GONE, q->segment_id);
 	} else {
 		r->type = s->type;

@@ -23,6 +23,11 @@ void segment_orphan(struct engine *e, struct client *c);
 /* Lets go of all handles; no ring of the client is left. */
 void segments_leave(struct engine *e, struct client *c);
 
+/* Answers an open with a handle on the segment, the same as before where there is one. */
+void segment_open_found(struct engine *e, struct client *c, struct segment *s);
+void segment_refuse_unknown(struct engine *e, struct client *c, const char *name,
+			    const char *why);
+
 /* "host:port" or "host:port/text" into a full name; false when that is too long. */
 bool segment_full_name(const struct engine *e, const char *text, char full[TENT_CTL_NAME_SIZE]);
 

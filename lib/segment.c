@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "io/uring.h"
 #include "lib/lib.h"
@@ -144,14 +145,18 @@ void tent_free_segment_info(tent_segment_info_t *info)
 	info->num_buffers = 0;
 }
 
-/* Every segment of this build is on this host and resolved when it was opened: there
- * is nothing to wait for, but a handle that is not open is still an error. */
+/* It was resolved when it was opened, and its engine is called again by itself when it
+ * does not answer: what is left is to wait until it does. */
 int tent_connect_segment(tent_engine_t engine, tent_segment_id_t handle, uint64_t timeout_ns)
 {
+	const struct timespec moment = { 0, 2000000 };
+	uint64_t began = tent_monotonic_now_ns();
 	tent_segment_info_t info;
-	int rc = tent_get_segment_info(engine, handle, &info);
+	int rc;
 
-	(void)timeout_ns;
+	while ((rc = tent_get_segment_info(engine, handle, &info)) == TENT_ERR_PEER_UNREACHABLE &&
+	       tent_monotonic_now_ns() - began < timeout_ns)
+		nanosleep(&moment, NULL);
 	if (!rc)
 		tent_free_segment_info(&info);
 	return rc;

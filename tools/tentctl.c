@@ -16,6 +16,7 @@ static const char help[] =
 	"\n"
 	"  clients               who is attached, and what each holds\n"
 	"  segments              what can be opened, and by whom\n"
+	"  peers                 engines on other hosts, called and calling\n"
 	"  stats                 what the engine has done\n"
 	"  explain [OPTION]...   what tentd would do with one request\n"
 	"  config check FILE     say whether a configuration is good\n"
@@ -81,6 +82,7 @@ static const struct command {
 } commands[] = {
 	{ "clients", TENT_QUERY_CLIENTS, NULL },
 	{ "segments", TENT_QUERY_SEGMENTS, NULL },
+	{ "peers", TENT_QUERY_PEERS, NULL },
 	{ "stats", TENT_QUERY_STATS, NULL },
 	{ "explain", 0, tentctl_explain },
 	{ "config", 0, tentctl_config },

@@ -38,6 +38,7 @@ X(SOURCE_UNREGISTERED, 32, ADDRESS, "source", "inside one buffer this program re
 X(TARGET_RANGE,	33, ADDRESS, "target_offset", "target_offset + length must not wrap") \
 X(TARGET_UNREGISTERED, 34, ADDRESS, "target_offset", "inside one registered buffer of the target segment") \
 X(TARGET_PERMISSION, 35, ADDRESS, "target_offset", "a buffer whose permission allows this opcode") \
+X(TARGET_PEER,	36, PEER_UNREACHABLE, "target_id", "a segment whose engine answers") \
 /* policy and transport */						\
 X(POLICY_UNKNOWN, 40, POLICY_UNKNOWN, "policy_name", "a configured policy") \
 X(POLICY_DENIED, 41, POLICY_DENIED, "policy_name", "a policy this tenant may use") \
@@ -65,7 +66,7 @@ X(FILE_PATH,	68, ADDRESS, "segment", "file:// and the absolute path of a regular
 X(NAME_FORM,	70, ARGUMENTS, "name", "1..63 of [A-Za-z0-9._-]")	\
 X(NAME_TAKEN,	71, ARGUMENTS, "name", "a name nobody holds")		\
 X(NAME_OTHER_TENANT, 72, POLICY_DENIED, "name", "a name of this tenant") \
-X(SEGMENT_UNKNOWN, 73, PEER_UNREACHABLE, "segment", "a segment of this engine (no peers in this build)") \
+X(SEGMENT_UNKNOWN, 73, PEER_UNREACHABLE, "segment", "a segment of this engine, or of a peer that answers") \
 X(SEGMENT_TENANT, 74, POLICY_DENIED, "segment", "a segment of this tenant") \
 X(MEM_RANGE,	75, ADDRESS, "address", "a non-empty range that does not wrap") \
 X(MEM_PERMISSION, 76, ENUM, "permission", "0, 1 or 2")			\
@@ -104,7 +105,8 @@ X(SYSTEM,	109, RUNTIME, "system call", "success")			\
 X(FILE_END,	110, RUNTIME, "target_offset", "a range that the file has to its end; it is shorter, or was cut meanwhile") \
 X(FILE_SPACE,	111, RUNTIME, "file", "room for it: within its file system, quota and largest size") \
 X(FILE_IO,	112, RUNTIME, "file", "readable and writable without an input or output error") \
-X(FILE_ACCESS,	113, RUNTIME, "file", "as readable and writable as when it was opened")
+X(FILE_ACCESS,	113, RUNTIME, "file", "as readable and writable as when it was opened")	\
+X(PEER_LOST,	114, PEER_UNREACHABLE, "target", "a segment whose engine answered until the request ended")
 
 enum tent_rule {
 	TENT_RULE_NONE = 0,

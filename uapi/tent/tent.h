@@ -361,9 +361,9 @@ int tent_open_segment(tent_engine_t engine, tent_segment_id_t *handle,
  * TENT_LOCAL_SEGMENT. TENT_ERR_STALE_HANDLE: it is not open. */
 int tent_close_segment(tent_engine_t engine, tent_segment_id_t handle);
 
-/* Warm-up: resolves and connects, waiting up to timeout_ns; in this build there is
- * nothing to wait for. TENT_ERR_STALE_HANDLE: it is not open. TENT_ERR_OWNER_GONE: its
- * owner died. */
+/* Warm-up: waits up to timeout_ns until the segment can be reached; 0 only looks.
+ * TENT_ERR_PEER_UNREACHABLE: its engine does not answer. TENT_ERR_STALE_HANDLE: it is not
+ * open. TENT_ERR_OWNER_GONE: its owner died. */
 int tent_connect_segment(tent_engine_t engine, tent_segment_id_t handle,
 			 uint64_t timeout_ns);
 

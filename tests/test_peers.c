@@ -1,0 +1,695 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_peers.c - two engines that open each other's segments over TCP; and one that
+ * opens those of a peer played by hand, who says anything.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <jansson.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/common/wire.h"
+
+#define NR(list) (sizeof(list) / sizeof(list[0]))
+
+static struct engine_fix one, two;
+static char shared_name[TENT_CTL_NAME_SIZE];	/* what children and threads open */
+
+static void quick(struct engine_config *c)
+{
+	wire_tune(c);
+	wire_set(c, "peers/keepalive_ms", "100");
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	engine_fix_start(&one, quick);
+	engine_fix_start(&two, quick);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	engine_fix_stop(&two);
+	engine_fix_stop(&one);
+	return 0;
+}
+
+static void pause_ms(int ms)
+{
+	poll(NULL, 0, ms);
+}
+
+static uint32_t rule_of_open(struct tent_client *c, const char *name, tent_segment_id_t *id)
+{
+	return tent_client_open_segment(c, name, id) ? engine_fix_rule() : 0;
+}
+
+static tent_segment_id_t open_it(struct tent_client *c, const char *name)
+{
+	tent_segment_id_t id = 0;
+
+	if (tent_client_open_segment(c, name, &id)) {
+		struct tent_error_info info = { .size = sizeof(info) };
+
+		tent_client_error(&info);
+		fail_msg("open of %s: %s", name, info.message);
+	}
+	return id;
+}
+
+/* How many buffers the segment has, or -rule. */
+static int buffers(struct tent_client *c, tent_segment_id_t id)
+{
+	tent_segment_info_t info = { 0 };
+	int nr;
+
+	if (tent_client_segment_info(c, id, &info))
+		return -(int)engine_fix_rule();
+	nr = info.num_buffers;
+	free(info.buffers);
+	return nr;
+}
+
+static void expect_buffers(struct tent_client *c, tent_segment_id_t id, int expected)
+{
+	for (int i = 0; i < 2000 && buffers(c, id) != expected; i++)
+		pause_ms(5);
+	assert_int_equal(buffers(c, id), expected);
+}
+
+/* The rule that one request ends with. */
+static uint32_t rule_of_move(struct tent_client *c, int opcode, const void *source,
+			     tent_segment_id_t id, const void *target)
+{
+	struct tent_ring *ring = engine_fix_ring(c);
+	struct tent_completion done = engine_fix_move(ring, opcode, source, id, target, 64);
+
+	tent_ring_close(ring);
+	return done.status == TENT_STATUS_COMPLETED ? 0 : (uint32_t)-done.error;
+}
+
+/* ---- two engines ------------------------------------------------------- */
+
+static void a_segment_of_another_engine_opens_with_its_buffers(void **state)
+{
+	struct tent_client *owner = engine_fix_attach(&two, "store"), *user;
+	uint8_t *memory = engine_fix_memory(owner, 8192);
+	tent_segment_id_t id, again;
+	tent_segment_info_t info;
+
+	(void)state;
+	user = engine_fix_attach(&one, "user");
+	id = open_it(user, tent_client_segment(owner));
+	assert_int_not_equal(id, 0);
+	again = open_it(user, tent_client_segment(owner));
+	assert_int_equal(id, again);
+	assert_int_equal(tent_client_segment_info(user, id, &info), 0);
+	assert_int_equal(info.num_buffers, 1);
+	assert_true(info.buffers[0].base == (uintptr_t)memory);
+	assert_int_equal(info.buffers[0].length, 8192);
+	free(info.buffers);
+	tent_client_detach(user);
+	tent_client_detach(owner);
+}
+
+/* Until a transport moves bytes between engines. */
+static void requests_to_it_are_judged_and_find_no_transport(void **state)
+{
+	struct tent_client *owner = engine_fix_attach(&two, "store"), *user;
+	uint8_t *memory = engine_fix_memory(owner, 8192), *mine;
+	tent_segment_id_t id;
+
+	(void)state;
+	user = engine_fix_attach(&one, "user");
+	mine = engine_fix_memory(user, 4096);
+	id = open_it(user, tent_client_segment(owner));
+	assert_int_equal(rule_of_move(user, TENT_OPCODE_WRITE, mine, id, memory),
+			 (uint32_t)-TENT_ERR_TRANSPORT);
+	assert_int_equal(rule_of_move(user, TENT_OPCODE_WRITE, mine, id, memory + 8192),
+			 (uint32_t)-TENT_ERR_ADDRESS);
+	tent_client_detach(user);
+	tent_client_detach(owner);
+}
+
+static void changes_reach_those_who_have_it_open(void **state)
+{
+	struct tent_client *owner = engine_fix_attach(&two, "store"), *user;
+	static uint8_t *memory[700];
+	uint8_t *base;
+	tent_segment_id_t id;
+
+	(void)state;
+	user = engine_fix_attach(&one, "user");
+	id = open_it(user, tent_client_segment(owner));
+	assert_int_equal(buffers(user, id), 0);
+	assert_int_equal(tent_client_alloc(owner, sizeof(memory) * 512, "*", (void **)&base), 0);
+	for (size_t i = 0; i < NR(memory); i++) {	/* several pages of them */
+		memory[i] = base + i * 4096;
+		assert_int_equal(tent_client_register(owner, memory[i], 4096,
+						      TENT_PERM_GLOBAL_READ_WRITE, NULL, 0), 0);
+	}
+	expect_buffers(user, id, (int)NR(memory));
+	for (size_t i = 0; i < NR(memory); i += 2)
+		assert_int_equal(tent_client_unregister(owner, memory[i], 4096), 0);
+	expect_buffers(user, id, (int)NR(memory) / 2);
+	tent_client_detach(user);
+	tent_client_detach(owner);
+}
+
+static void an_owner_that_ends_is_gone_and_its_successor_is_another(void **state)
+{
+	struct tent_client *owner = engine_fix_attach(&two, "store"), *user;
+	tent_segment_id_t id, next;
+	char name[TENT_CTL_NAME_SIZE];
+
+	(void)state;
+	strcpy(name, tent_client_segment(owner));
+	engine_fix_memory(owner, 4096);
+	user = engine_fix_attach(&one, "user");
+	id = open_it(user, name);
+	tent_client_detach(owner);
+	expect_buffers(user, id, -TENT_RULE_TARGET_GONE);
+	assert_int_equal(rule_of_open(user, name, &next), TENT_RULE_SEGMENT_UNKNOWN);
+	owner = engine_fix_attach(&two, "store");
+	next = open_it(user, name);
+	assert_int_not_equal(next, id);
+	assert_int_equal(buffers(user, next), 0);
+	assert_int_equal(buffers(user, id), -TENT_RULE_TARGET_GONE);
+	tent_client_detach(user);
+	tent_client_detach(owner);
+}
+
+static int opens_a_strangers(struct engine_fix *f)
+{
+	struct tent_client *c;
+	tent_segment_id_t id;
+
+	need(tent_client_attach(f->path, "thief", &c) == 0);
+	return tent_client_open_segment(c, shared_name, &id) == TENT_ERR_POLICY_DENIED ? 0 : 1;
+}
+
+static void another_users_segment_is_refused_from_afar_too(void **state)
+{
+	struct tent_client *owner = engine_fix_attach(&two, "mine");
+
+	(void)state;
+	strcpy(shared_name, tent_client_segment(owner));
+	assert_int_equal(engine_fix_child(&one, 65534, opens_a_strangers), 0);
+	tent_client_detach(owner);
+}
+
+static void both_sides_open_each_other_at_once(void **state)
+{
+	struct tent_client *a = engine_fix_attach(&one, "a"), *b = engine_fix_attach(&two, "b");
+	char name_a[TENT_CTL_NAME_SIZE], name_b[TENT_CTL_NAME_SIZE];
+
+	(void)state;
+	strcpy(name_a, tent_client_segment(a));
+	strcpy(name_b, tent_client_segment(b));
+	for (int i = 0; i < 50; i++) {
+		tent_segment_id_t x = open_it(a, name_b), y = open_it(b, name_a);
+
+		assert_int_equal(tent_client_close_segment(a, x), 0);
+		assert_int_equal(tent_client_close_segment(b, y), 0);
+	}
+	tent_client_detach(a);
+	tent_client_detach(b);
+}
+
+static void *open_and_leave(void *arg)
+{
+	struct tent_client *c = NULL;
+	tent_segment_id_t id;
+
+	(void)arg;
+	if (tent_client_attach(one.path, NULL, &c) ||
+	    tent_client_open_segment(c, shared_name, &id))
+		return c;
+	tent_client_detach(c);
+	return NULL;
+}
+
+static void many_clients_open_one_segment_at_once(void **state)
+{
+	struct tent_client *owner = engine_fix_attach(&two, "shared");
+	pthread_t threads[40];
+
+	(void)state;
+	strcpy(shared_name, tent_client_segment(owner));
+	for (size_t i = 0; i < NR(threads); i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, open_and_leave, NULL), 0);
+	for (size_t i = 0; i < NR(threads); i++) {
+		void *failed;
+
+		pthread_join(threads[i], &failed);
+		assert_null(failed);
+	}
+	tent_client_detach(owner);
+}
+
+static void a_host_name_is_looked_up(void **state)
+{
+	struct tent_client *owner = engine_fix_attach(&two, "store"), *user;
+	struct engine_address a = wire_address(&two);
+	char name[TENT_CTL_NAME_SIZE];
+	tent_segment_id_t id;
+
+	(void)state;
+	user = engine_fix_attach(&one, NULL);
+	snprintf(name, sizeof(name), "localhost:%u/store", a.port);
+	open_it(user, name);
+	snprintf(name, sizeof(name), "no-such-host.invalid:%u/store", a.port);
+	assert_int_equal(rule_of_open(user, name, &id), TENT_RULE_SEGMENT_UNKNOWN);
+	tent_client_detach(user);
+	tent_client_detach(owner);
+}
+
+static void an_engine_that_is_not_there_is_an_error_at_once(void **state)
+{
+	struct tent_client *user = engine_fix_attach(&one, NULL);
+	tent_segment_id_t id;
+
+	(void)state;
+	for (int i = 0; i < 20; i++)
+		assert_int_equal(rule_of_open(user, "127.0.0.1:9/x", &id),
+				 TENT_RULE_SEGMENT_UNKNOWN);
+	assert_int_equal(rule_of_open(user, "127.0.0.1:0/x", &id), TENT_RULE_SEGMENT_UNKNOWN);
+	tent_client_detach(user);
+}
+
+/* ---- an engine that restarts ------------------------------------------- */
+
+static char restart_port[8];
+
+static void on_that_port(struct engine_config *c)
+{
+	quick(c);
+	if (*restart_port)
+		wire_set(c, "rpc_server_port", restart_port);
+}
+
+static void a_restarted_engine_is_another_and_the_old_memory_is_gone(void **state)
+{
+	struct tent_client *user = engine_fix_attach(&one, NULL), *owner;
+	char name[TENT_CTL_NAME_SIZE];
+	struct engine_fix third;
+	tent_segment_id_t id, next;
+	uint8_t *mine = engine_fix_memory(user, 4096), *memory;
+
+	(void)state;
+	*restart_port = '\0';
+	engine_fix_start(&third, on_that_port);
+	snprintf(restart_port, sizeof(restart_port), "%u", wire_address(&third).port);
+	owner = engine_fix_attach(&third, "kv");
+	memory = engine_fix_memory(owner, 4096);
+	strcpy(name, tent_client_segment(owner));
+	id = open_it(user, name);
+	engine_fix_stop(&third);
+	tent_client_detach(owner);
+	expect_buffers(user, id, -TENT_RULE_TARGET_PEER);
+	assert_int_equal(rule_of_move(user, TENT_OPCODE_WRITE, mine, id, memory),
+			 (uint32_t)-TENT_ERR_PEER_UNREACHABLE);
+
+	engine_fix_start(&third, on_that_port);
+	owner = engine_fix_attach(&third, "kv");
+	engine_fix_memory(owner, 4096);
+	next = open_it(user, name);
+	assert_int_not_equal(next, id);
+	assert_int_equal(buffers(user, next), 1);
+	expect_buffers(user, id, -TENT_RULE_TARGET_GONE);
+	assert_int_equal(rule_of_move(user, TENT_OPCODE_WRITE, mine, id, memory),
+			 (uint32_t)-TENT_ERR_ADDRESS);
+	tent_client_detach(user);
+	engine_fix_stop(&third);
+	tent_client_detach(owner);
+}
+
+/* ---- a peer played by hand --------------------------------------------- */
+
+struct stage {
+	int listener;
+	struct wire w;
+	char name[TENT_CTL_NAME_SIZE];
+	struct tent_client *user;
+	pthread_t thread;
+	tent_segment_id_t id;
+	uint32_t rule;
+};
+
+static void stage_open(struct stage *s)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	socklen_t size = sizeof(a);
+
+	memset(s, 0, sizeof(*s));
+	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	s->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(s->listener, (struct sockaddr *)&a, sizeof(a)), 0);
+	assert_int_equal(listen(s->listener, 8), 0);
+	getsockname(s->listener, (struct sockaddr *)&a, &size);
+	snprintf(s->name, sizeof(s->name), "127.0.0.1:%u/kv", ntohs(a.sin_port));
+	s->user = engine_fix_attach(&one, NULL);
+}
+
+static void *opens(void *arg)
+{
+	struct stage *s = arg;
+
+	s->rule = rule_of_open(s->user, s->name, &s->id);
+	return NULL;
+}
+
+static void stage_begin(struct stage *s)
+{
+	assert_int_equal(pthread_create(&s->thread, NULL, opens, s), 0);
+}
+
+static uint32_t stage_end(struct stage *s)
+{
+	pthread_join(s->thread, NULL);
+	return s->rule;
+}
+
+/* The engine calls. */
+static void stage_accept(struct stage *s)
+{
+	memset(&s->w, 0, sizeof(s->w));
+	frame_reader_init(&s->w.reader, FRAME_MAX);
+	s->w.fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC);
+	assert_true(s->w.fd >= 0);
+	json_decref(wire_expect(&s->w, "hello"));
+}
+
+static void stage_up(struct stage *s, uint64_t epoch)
+{
+	stage_accept(s);
+	wire_send(&s->w, wire_hello(epoch));
+}
+
+static json_t *page(uint64_t life, uint64_t version, int first, int total, json_t *rows)
+{
+	return json_pack("{s:s,s:s,s:i,s:o,s:o,s:i,s:i,s:o}", "type", "segment", "segment", "kv",
+			 "uid", (int)getuid(), "life", frame_hex(life), "version",
+			 frame_hex(version), "first", first, "total", total, "buffers", rows);
+}
+
+static json_t *row(uint64_t base, uint64_t length)
+{
+	return json_pack("[o,o,i,s]", frame_hex(base), frame_hex(length), 2, "cpu:0");
+}
+
+/* The next frame that is no sign of life. */
+static json_t *stage_next(struct stage *s, const char *type)
+{
+	for (;;) {
+		json_t *frame = wire_receive(&s->w, WIRE_WAIT_MS);
+
+		if (!frame)
+			fail_msg("no %s came", type);
+		if (strcmp(frame_text(frame, "type", 32), "ping") == 0) {
+			wire_send(&s->w, json_pack("{s:s}", "type", "pong"));
+			json_decref(frame);
+			continue;
+		}
+		assert_string_equal(frame_text(frame, "type", 32), type);
+		return frame;
+	}
+}
+
+static uint32_t stage_asked(struct stage *s)
+{
+	json_t *frame = stage_next(s, "describe");
+	uint32_t first = 0;
+
+	assert_string_equal(frame_text(frame, "segment", 64), "kv");
+	assert_true(frame_uint(frame, "first", UINT32_MAX, &first));
+	json_decref(frame);
+	return first;
+}
+
+static void stage_close(struct stage *s)
+{
+	tent_client_detach(s->user);
+	wire_close(&s->w);
+	close(s->listener);
+}
+
+static void pages_that_change_underway_are_read_anew(void **state)
+{
+	struct stage s;
+
+	(void)state;
+	stage_open(&s);
+	stage_begin(&s);
+	stage_up(&s, 5);
+	assert_int_equal(stage_asked(&s), 0);
+	wire_send(&s.w, page(50, 1, 0, 2, json_pack("[o]", row(0x1000, 16))));
+	assert_int_equal(stage_asked(&s), 1);
+	wire_send(&s.w, page(50, 2, 1, 2, json_pack("[o]", row(0x2000, 16))));
+	assert_int_equal(stage_asked(&s), 0);
+	wire_send(&s.w, page(50, 2, 0, 1, json_pack("[o]", row(0x2000, 16))));
+	assert_int_equal(stage_end(&s), 0);
+	assert_int_equal(buffers(s.user, s.id), 1);
+	stage_close(&s);
+}
+
+static void wrong_pages_end_the_link_and_the_open(void **state)
+{
+	json_t *wrong[] = {
+		page(50, 1, 0, 1, json_pack("[o]", row(0x1000, 0))),
+		page(50, 1, 0, 1, json_pack("[o]", row(UINT64_MAX, 2))),
+		page(50, 1, 0, 2, json_pack("[o,o]", row(0x2000, 8), row(0x1000, 8))),
+		page(50, 1, 0, 2, json_pack("[o,o]", row(0x1000, 8), row(0x1000, 8))),
+		page(50, 1, 0, 1, json_pack("[o,o]", row(0x1000, 8), row(0x2000, 8))),
+		page(50, 1, 0, 1, json_array()),
+		page(50, 1, 1, 2, json_pack("[o]", row(0x1000, 8))),
+		page(50, 1, 0, 1 << 30, json_pack("[o]", row(0x1000, 8))),
+		page(50, 1, 0, -1, json_array()),
+		page(50, 1, 0, 1, json_pack("[[]]")),
+		page(50, 1, 0, 1, json_pack("[i]", 7)),
+		page(50, 1, 0, 1, json_pack("[[s,s,i,s]]", "1000", "0x8", 2, "")),
+		page(50, 1, 0, 1, json_pack("[[s,s,i,s]]", "0x1000", "0x8", 3, "")),
+		page(50, 1, 0, 1, json_pack("[[s,s,i,s]]", "0x1000", "0x8", 2, "a\n")),
+		page(50, 1, 0, 1, json_object()),
+		json_pack("{s:s,s:s,s:i}", "type", "segment", "segment", "kv", "uid",
+			  (int)getuid()),
+		json_pack("{s:s}", "type", "describe"),
+		json_pack("{s:s}", "type", "gossip"),
+	};
+	struct stage s;
+
+	(void)state;
+	for (size_t i = 0; i < NR(wrong); i++) {
+		stage_open(&s);
+		stage_begin(&s);
+		stage_up(&s, 5);
+		stage_asked(&s);
+		wire_send(&s.w, wrong[i]);
+		if (stage_end(&s) != TENT_RULE_SEGMENT_UNKNOWN)
+			fail_msg("wrong page %zu is taken: rule %u", i, s.rule);
+		stage_close(&s);
+	}
+}
+
+static void a_peer_that_is_wrong_from_the_start_is_an_error(void **state)
+{
+	static const char *const first[] = {
+		"HTTP/1.1 400 Bad Request\r\n\r\n", "TENT\2\0\0\0\2", "",
+	};
+	struct stage s;
+
+	(void)state;
+	for (size_t i = 0; i < NR(first); i++) {
+		stage_open(&s);
+		stage_begin(&s);
+		stage_accept(&s);
+		wire_write(&s.w, first[i], strlen(first[i]));
+		shutdown(s.w.fd, SHUT_WR);
+		assert_int_equal(stage_end(&s), TENT_RULE_SEGMENT_UNKNOWN);
+		stage_close(&s);
+	}
+	stage_open(&s);
+	stage_begin(&s);
+	stage_accept(&s);
+	wire_send(&s.w, json_pack("{s:s,s:s}", "type", "refused", "reason", "because"));
+	assert_int_equal(stage_end(&s), TENT_RULE_SEGMENT_UNKNOWN);
+	stage_close(&s);
+}
+
+/* The network was away: the same life is back under the same handle. */
+static void a_segment_that_was_lost_comes_back(void **state)
+{
+	struct stage s;
+
+	(void)state;
+	stage_open(&s);
+	stage_begin(&s);
+	stage_up(&s, 5);
+	stage_asked(&s);
+	wire_send(&s.w, page(50, 1, 0, 1, json_pack("[o]", row(0x1000, 16))));
+	assert_int_equal(stage_end(&s), 0);
+	wire_close(&s.w);
+	expect_buffers(s.user, s.id, -TENT_RULE_TARGET_PEER);
+	stage_up(&s, 5);	/* it is called again by itself */
+	stage_asked(&s);
+	wire_send(&s.w, page(50, 9, 0, 2, json_pack("[o,o]", row(0x1000, 16), row(0x9000, 1))));
+	expect_buffers(s.user, s.id, 2);
+	wire_close(&s.w);
+	stage_up(&s, 6);	/* another engine, another life */
+	stage_asked(&s);
+	wire_send(&s.w, page(60, 1, 0, 1, json_pack("[o]", row(0x1000, 16))));
+	expect_buffers(s.user, s.id, -TENT_RULE_TARGET_GONE);
+	stage_close(&s);
+}
+
+/* keepalive 100 ms: dead after 300 and at most 100 more, on a machine that is not busy. */
+static void a_peer_that_falls_silent_is_lost_in_time(void **state)
+{
+	struct timespec began, now;
+	struct stage s;
+	long ms;
+
+	(void)state;
+	stage_open(&s);
+	stage_begin(&s);
+	stage_up(&s, 5);
+	stage_asked(&s);
+	wire_send(&s.w, page(50, 1, 0, 0, json_array()));
+	assert_int_equal(stage_end(&s), 0);
+	clock_gettime(CLOCK_MONOTONIC, &began);
+	expect_buffers(s.user, s.id, -TENT_RULE_TARGET_PEER);
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	ms = (now.tv_sec - began.tv_sec) * 1000 + (now.tv_nsec - began.tv_nsec) / 1000000;
+	assert_true(ms >= 250);
+	if (ms > 450)
+		print_message("took %ld ms\n", ms);
+	stage_close(&s);
+}
+
+/* Whoever opens waits; whoever does not is served meanwhile; whoever leaves is let go. */
+static void a_peer_that_does_not_answer_holds_nobody_else(void **state)
+{
+	struct tent_client *honest = engine_fix_attach(&one, "honest");
+	struct stage s;
+
+	(void)state;
+	stage_open(&s);
+	stage_begin(&s);
+	stage_up(&s, 5);
+	stage_asked(&s);
+	for (int i = 0; i < 100; i++) {
+		engine_fix_memory(honest, 4096);
+		open_it(honest, "honest");
+	}
+	wire_send(&s.w, json_pack("{s:s,s:s,s:i,s:i,s:s}", "type", "missing", "segment", "kv",
+				  "uid", (int)getuid(), "rule", 73, "reason", "no"));
+	assert_int_equal(stage_end(&s), TENT_RULE_SEGMENT_UNKNOWN);
+	tent_client_detach(honest);
+	stage_close(&s);
+}
+
+static int opens_and_dies(struct engine_fix *f)
+{
+	struct tent_client *c;
+	tent_segment_id_t id;
+
+	need(tent_client_attach(f->path, NULL, &c) == 0);
+	tent_client_open_segment(c, shared_name, &id);
+	return 0;
+}
+
+static void a_client_may_die_while_it_opens(void **state)
+{
+	struct stage s;
+	pid_t pid;
+
+	(void)state;
+	stage_open(&s);
+	strcpy(shared_name, s.name);
+	pid = engine_fix_spawn(&one, 0, opens_and_dies);
+	stage_up(&s, 5);
+	stage_asked(&s);
+	kill(pid, SIGKILL);
+	engine_fix_reap(pid);
+	engine_fix_quiet(&one, 1);
+	wire_expect_end(&s.w);	/* nobody wants anything of it any more */
+	stage_close(&s);
+}
+
+/* ---- what it tells ------------------------------------------------------ */
+
+static void tentctl_sees_both_ends(void **state)
+{
+	struct tent_client *owner = engine_fix_attach(&two, "store"), *user, *o;
+	json_t *root, *peer;
+	char *text;
+
+	(void)state;
+	user = engine_fix_attach(&one, NULL);
+	open_it(user, tent_client_segment(owner));
+	assert_int_equal(tent_client_observe(one.path, &o), 0);
+	assert_int_equal(tent_client_query(o, TENT_QUERY_PEERS, &text), 0);
+	tent_client_detach(o);
+	root = json_loads(text, 0, NULL);
+	free(text);
+	json_t *found = NULL;
+	size_t i;
+
+	json_array_foreach(json_object_get(root, "peers"), i, peer)
+		if (strcmp(json_string_value(json_object_get(peer, "state")), "up") == 0)
+			found = peer;
+	assert_non_null(found);
+	assert_int_equal(json_integer_value(json_object_get(found, "segments")), 1);
+	json_decref(root);
+	assert_int_equal(tent_client_observe(two.path, &o), 0);
+	assert_int_equal(tent_client_query(o, TENT_QUERY_PEERS, &text), 0);
+	tent_client_detach(o);
+	assert_non_null(strstr(text, "\"follows\":1"));
+	free(text);
+	tent_client_detach(user);
+	tent_client_detach(owner);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_segment_of_another_engine_opens_with_its_buffers),
+		cmocka_unit_test(requests_to_it_are_judged_and_find_no_transport),
+		cmocka_unit_test(changes_reach_those_who_have_it_open),
+		cmocka_unit_test(an_owner_that_ends_is_gone_and_its_successor_is_another),
+		cmocka_unit_test(another_users_segment_is_refused_from_afar_too),
+		cmocka_unit_test(both_sides_open_each_other_at_once),
+		cmocka_unit_test(many_clients_open_one_segment_at_once),
+		cmocka_unit_test(a_host_name_is_looked_up),
+		cmocka_unit_test(an_engine_that_is_not_there_is_an_error_at_once),
+		cmocka_unit_test(a_restarted_engine_is_another_and_the_old_memory_is_gone),
+		cmocka_unit_test(pages_that_change_underway_are_read_anew),
+		cmocka_unit_test(wrong_pages_end_the_link_and_the_open),
+		cmocka_unit_test(a_peer_that_is_wrong_from_the_start_is_an_error),
+		cmocka_unit_test(a_segment_that_was_lost_comes_back),
+		cmocka_unit_test(a_peer_that_falls_silent_is_lost_in_time),
+		cmocka_unit_test(a_peer_that_does_not_answer_holds_nobody_else),
+		cmocka_unit_test(a_client_may_die_while_it_opens),
+		cmocka_unit_test(tentctl_sees_both_ends),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
