@@ -91,7 +91,7 @@ static int full_end(bool pipe_end)
 static int attack_hold(struct arena *a, void *arg)
 {
 	struct holder holders[2];
-	pthread_t threads[2];
+	pthread_t thread;
 	struct foe f;
 
 	(void)arg;
@@ -103,7 +103,8 @@ static int attack_hold(struct arena *a, void *arg)
 	foe_complete(&f, 1);
 	for (int i = 0; i < 2; i++) {
 		holders[i] = (struct holder){ f.ring.done_fd, full_end(i) };
-		need(pthread_create(&threads[i], NULL, hold_main, &holders[i]) == 0);
+		need(pthread_create(&thread, NULL, hold_main, &holders[i]) == 0);
+		pthread_detach(thread);
 	}
 	usleep(100000);		/* they are in it: if not, the attack is none */
 	for (int i = 0; i < 1000; i++) {
