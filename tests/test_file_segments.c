@@ -214,20 +214,40 @@ static void a_file_has_one_handle_however_it_is_named(void **state)
 	user_stop(&u);
 }
 
+static char held_path[48];
+
+/* How many descriptors of this process, which the engine lives in, are of held_path. */
+static int count_held(void)
+{
+	char link[64], target[64];
+	int n = 0;
+
+	for (int fd = 0; fd < 1024; fd++) {
+		ssize_t length;
+
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+		length = readlink(link, target, sizeof(target) - 1);
+		if (length > 0) {
+			target[length] = '\0';
+			n += !strcmp(target, held_path);
+		}
+	}
+	return n;
+}
+
 static void a_closed_handle_is_stale_and_comes_not_back(void **state)
 {
 	struct tent_completion c;
 	tent_segment_id_t id;
 	struct user u;
-	int fds;
 
 	(void)state;
 	user_start(&u, false);
-	fds = engine_fix_count_fds();
+	strcpy(held_path, u.path);
 	id = open_it(&u);
-	assert_true(engine_fix_count_fds() > fds);
+	assert_true(count_held() > 1);		/* ours, and the engine's */
 	assert_int_equal(tent_client_close_segment(u.client, id), 0);
-	engine_fix_settle(engine_fix_count_fds, fds + 1); /* io_uring's stays */
+	engine_fix_settle(count_held, 1);
 	c = move(&u, TENT_OPCODE_WRITE, 0, id, 0, 10);
 	refused(&c, TENT_RULE_SEGMENT);
 	assert_int_equal(open_it(&u), id + 1);
