@@ -21,6 +21,7 @@ static int open_adaptive(void **state)
 
 	*state = p;
 	pair_open(p, fake_geometry(8, 8, UINT32_MAX - 2, TENT_RING_F_ADAPTIVE));
+	barrier_reaches_all_cores();	/* or a lost wake could be the kernel's */
 	return 0;
 }
 
@@ -538,6 +539,5 @@ int main(void)
 		ON_DAEMON(a_death_is_seen_without_a_pidfd_too),
 	};
 
-	barrier_reaches_all_cores();	/* or a lost wake could be the kernel's */
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
