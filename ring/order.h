@@ -25,10 +25,10 @@
  * F pairs are store-then-load on both sides (Dekker): the side that goes to
  * sleep pays, with membarrier(GLOBAL_EXPEDITED) or a full fence. The membarrier can
  * pass a core by: Linux remembers per core whether the process there registered, and
- * is wrong about a core that the process used before it registered, or on which one of
- * its threads ended, until another program runs there. So an F pair shortens waits and
- * no wait rests on it alone: an engine that sleeps looks again after a millisecond, and
- * one that is awake looks late at clients that sleep.
+ * does not learn it on a core that the process used before it registered, until another
+ * program runs there. So an F pair shortens waits and no wait rests on it alone: an
+ * engine that sleeps looks again after a millisecond, and one that is awake looks late
+ * at clients that sleep.
  */
 #ifndef TENT_RING_ORDER_H
 #define TENT_RING_ORDER_H
