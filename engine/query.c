@@ -169,6 +169,7 @@ static struct poller_stats client_sums(const struct client *c)
 	for (const struct client_ring *r = c->rings; r; r = r->next) {
 		ring_stats_read(r->state, &s);
 		stats_add(&sum, &s);
+		sum.in_flight += s.in_flight;
 	}
 	return sum;
 }
@@ -182,7 +183,8 @@ static json_t *client_json(const struct client *c)
 {
 	struct poller_stats sum = client_sums(c);
 
-	return json_pack("{s:i,s:i,s:i,s:s,s:s,s:i,s:i,s:I,s:b,s:b,s:b,s:I,s:I,s:I,s:I,s:I,s:i}",
+	return json_pack("{s:i,s:i,s:i,s:s,s:s,s:i,s:i,s:I,s:b,s:b,s:b,s:I,s:I,s:I,s:I,s:I,s:i,"
+			 "s:I,s:I}",
 		"id", (int)c->id,
 		"uid", (int)c->peer.uid,
 		"pid", (int)c->peer.pid,
@@ -200,7 +202,9 @@ static json_t *client_json(const struct client *c)
 		"completed", (json_int_t)sum.completed,
 		"failed", (json_int_t)(sum.failed + sum.canceled + sum.timed_out),
 		"bytes", (json_int_t)(sum.read_bytes + sum.written_bytes),
-		"in_flight", (int)sum.in_flight);
+		"in_flight", (int)sum.in_flight,
+		"deadlines_met", (json_int_t)sum.deadlines_met,
+		"deadlines_missed", (json_int_t)sum.deadlines_missed);
 }
 
 /* The observer that asks is not one of those it asks about. */
@@ -263,7 +267,7 @@ static json_t *name_json(const struct engine *e, const struct name *n)
 	char full[TENT_CTL_NAME_SIZE];
 
 	segment_full_name(e, n->text, full);
-	return json_pack("{s:s,s:i,s:b,s:i,s:o,s:i,s:I,s:I,s:s}",
+	return json_pack("{s:s,s:i,s:b,s:i,s:o,s:i,s:I,s:I,s:s,s:s}",
 		"segment", full,
 		"uid", (int)n->tenant->uid,
 		"alive", s != NULL,
@@ -272,7 +276,8 @@ static json_t *name_json(const struct engine *e, const struct name *n)
 		"buffers", s ? (int)s->table->nr : 0,
 		"shared_bytes", (json_int_t)(s ? table_bytes(s->table, is_shared) : 0),
 		"private_bytes", (json_int_t)(s ? table_bytes(s->table, is_private) : 0),
-		"pages", s ? pages_of(s->table) : "");
+		"pages", s ? pages_of(s->table) : "",
+		"type", "memory");
 }
 
 static json_t *file_json(const struct client *c, const struct segment *s)
@@ -321,6 +326,7 @@ static json_t *segments_json(const struct engine *e)
 		for (const struct name *n = e->names.buckets[i]; n; n = n->next)
 			json_array_append_new(list, name_json(e, n));
 	}
+	far_segments_json(e, list);
 	return json_pack("{s:o}", "segments", list);
 }
 

@@ -30,5 +30,7 @@ json_t *engine_json(struct engine *e);
 
 /* query_peers.c: {peers, callers, ...} for TENT_QUERY_PEERS. */
 json_t *peers_json(const struct engine *e);
+/* Adds the segments of other engines that are open here, as rows like those of our own. */
+void far_segments_json(const struct engine *e, json_t *list);
 
 #endif /* TENT_ENGINE_QUERY_H */

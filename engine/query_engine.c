@@ -72,6 +72,7 @@ static json_t *totals_json(const struct engine *e)
 	for (uint32_t i = 0; i < e->nr_pollers; i++) {
 		poller_stats_read(e->pollers[i].poller, &s);
 		stats_add(&sum, &s);
+		sum.in_flight += s.in_flight;
 	}
 	return stats_json(&sum);
 }

@@ -32,6 +32,42 @@ static json_t *peer_json(const struct engine_peer *p)
 		"fault", p->fault);
 }
 
+static uint64_t table_bytes(const struct region_table *t)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < t->nr; i++)
+		sum += t->entries[i].end - t->entries[i].base;
+	return sum;
+}
+
+static json_t *far_json(const struct engine_peer *p, const struct far_segment *f)
+{
+	const struct segment *s = &f->owned.segment;
+
+	return json_pack("{s:s,s:i,s:b,s:i,s:o,s:i,s:I,s:I,s:s,s:s,s:I,s:s,s:i}",
+		"segment", s->name,
+		"uid", (int)s->tenant_uid,
+		"alive", f->known && !load_relaxed(&s->lost),
+		"client", 0,
+		"epoch", hex_json(s->epoch),
+		"buffers", (int)s->table->nr,
+		"shared_bytes", (json_int_t)0,
+		"private_bytes", (json_int_t)0,
+		"pages", "",
+		"type", "far",
+		"far_bytes", (json_int_t)table_bytes(s->table),
+		"peer_state", state_name(p),
+		"handles", (int)f->owned.refs - 1);
+}
+
+void far_segments_json(const struct engine *e, json_t *list)
+{
+	for (const struct engine_peer *p = e->peers->list; p; p = p->next)
+		for (const struct far_segment *s = p->segments; s; s = s->next)
+			json_array_append_new(list, far_json(p, s));
+}
+
 static json_t *caller_json(const struct link *l, uint64_t now)
 {
 	return json_pack("{s:s,s:s,s:s,s:o,s:i,s:I}",

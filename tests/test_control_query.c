@@ -129,6 +129,43 @@ static void a_closed_rings_counters_stay_its_clients(void **state)
 	desk_close(&d);
 }
 
+static void holding(struct engine_config *c)
+{
+	c->shm_enable = false;
+	c->null_enable = true;
+	strcpy(c->null_faults, "pending=1,hold");
+}
+
+static int64_t first_in_flight(struct desk *d, uint32_t what, const char *list)
+{
+	json_t *answer = ask(d->c, what);
+	json_t *row = list ? json_array_get(at(answer, list), 0) : at(answer, "totals");
+	int64_t nr = number(row, "in_flight");
+
+	json_decref(answer);
+	return nr;
+}
+
+static void what_has_not_ended_is_in_flight_everywhere(void **state)
+{
+	struct desk d;
+
+	(void)state;
+	desk_open(&d, holding);
+	for (int i = 0; i < 3; i++) {
+		struct tent_request_v1 r = engine_fix_request(TENT_OPCODE_WRITE, d.m, 0,
+							      d.m + 4096, 100);
+
+		engine_fix_submit(d.ring, &r);
+	}
+	while (first_in_flight(&d, TENT_QUERY_STATS, "rings") < 3)
+		;
+	assert_int_equal(first_in_flight(&d, TENT_QUERY_CLIENTS, "clients"), 3);
+	assert_int_equal(first_in_flight(&d, TENT_QUERY_STATS, "pollers"), 3);
+	assert_int_equal(first_in_flight(&d, TENT_QUERY_STATS, NULL), 3);
+	desk_close(&d);
+}
+
 static void segments_tell_who_owns_which_name_dead_or_alive(void **state)
 {
 	struct desk d;
@@ -468,6 +505,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(counters_are_those_of_what_was_done),
 		cmocka_unit_test(a_closed_rings_counters_stay_its_clients),
+		cmocka_unit_test(what_has_not_ended_is_in_flight_everywhere),
 		cmocka_unit_test(segments_tell_who_owns_which_name_dead_or_alive),
 		cmocka_unit_test(segments_tell_why_a_buffer_has_no_huge_pages),
 		cmocka_unit_test(segments_tell_what_lies_on_huge_pages),

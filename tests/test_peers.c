@@ -367,6 +367,54 @@ static void tentctl_sees_both_ends(void **state)
 	tent_client_detach(owner);
 }
 
+static json_t *segment_row(const struct engine_fix *f, const char *name)
+{
+	struct tent_client *o;
+	json_t *root, *row, *found = NULL;
+	char *text;
+	size_t i;
+
+	assert_int_equal(tent_client_observe(f->path, &o), 0);
+	assert_int_equal(tent_client_query(o, TENT_QUERY_SEGMENTS, &text), 0);
+	tent_client_detach(o);
+	root = json_loads(text, 0, NULL);
+	free(text);
+	json_array_foreach(json_object_get(root, "segments"), i, row)
+		if (strcmp(json_string_value(json_object_get(row, "segment")), name) == 0)
+			found = json_incref(row);
+	json_decref(root);
+	return found;
+}
+
+static void tentctl_lists_segments_of_others_that_are_open(void **state)
+{
+	struct tent_client *owner = engine_fix_attach(&two, "listed"), *user;
+	char name[TENT_CTL_NAME_SIZE];
+	const char *type, *peer;
+	int buffers, bytes, handles, alive;
+	json_t *row;
+
+	(void)state;
+	strcpy(name, tent_client_segment(owner));
+	engine_fix_memory(owner, 8192);
+	user = engine_fix_attach(&one, NULL);
+	assert_null(segment_row(&one, name));
+	open_it(user, name);
+	row = segment_row(&one, name);
+	assert_int_equal(json_unpack(row, "{s:s,s:s,s:i,s:i,s:i,s:b}", "type", &type,
+				     "peer_state", &peer, "buffers", &buffers, "far_bytes",
+				     &bytes, "handles", &handles, "alive", &alive), 0);
+	assert_string_equal(type, "far");
+	assert_string_equal(peer, "up");
+	assert_int_equal(buffers, 1);
+	assert_int_equal(bytes, 8192);
+	assert_int_equal(handles, 1);
+	assert_true(alive);
+	json_decref(row);
+	tent_client_detach(user);
+	tent_client_detach(owner);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -381,6 +429,7 @@ int main(void)
 		cmocka_unit_test(an_engine_that_is_not_there_is_an_error_at_once),
 		cmocka_unit_test(a_restarted_engine_is_another_and_the_old_memory_is_gone),
 		cmocka_unit_test(tentctl_sees_both_ends),
+		cmocka_unit_test(tentctl_lists_segments_of_others_that_are_open),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
