@@ -18,6 +18,7 @@ static const char help[] =
 	"  segments              what can be opened, and by whom\n"
 	"  peers                 engines on other hosts, called and calling\n"
 	"  stats                 what the engine has done\n"
+	"  top [OPTION]...       what each client does, a picture every interval\n"
 	"  explain [OPTION]...   what tentd would do with one request\n"
 	"  config check FILE     say whether a configuration is good\n"
 	"  config keys           every key, what it takes, and its default\n"
@@ -29,6 +30,7 @@ static const char help[] =
 	"\n"
 	"Options of explain: --opcode read|write, --intent NAME, --priority NAME,\n"
 	"--length BYTES, --deadline-us N, --policy NAME, --transport NAME.\n"
+	"Options of top: --interval SECONDS, --count N.\n"
 	"\n"
 	"Exit status: 0 success, 1 refused or a bad configuration, 2 bad command line,\n"
 	"3 nobody answers at the socket.\n";
@@ -84,6 +86,7 @@ static const struct command {
 	{ "segments", TENT_QUERY_SEGMENTS, NULL },
 	{ "peers", TENT_QUERY_PEERS, NULL },
 	{ "stats", TENT_QUERY_STATS, NULL },
+	{ "top", 0, tentctl_top },
 	{ "explain", 0, tentctl_explain },
 	{ "config", 0, tentctl_config },
 };

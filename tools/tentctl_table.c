@@ -271,15 +271,8 @@ static void print_object(const json_t *nested)
 	json_decref(object);
 }
 
-enum tentctl_exit tentctl_print(const struct tentctl_options *o, const char *json)
+void tentctl_print_value(const struct tentctl_options *o, const json_t *root)
 {
-	json_error_t error;
-	json_t *root = json_loads(json, 0, &error);
-
-	if (!root) {
-		tentctl_say("tentd's answer is no JSON: %s", error.text);
-		return TENTCTL_FAILED;
-	}
 	if (o->json) {
 		json_dumpf(root, stdout, JSON_COMPACT);
 		putchar('\n');
@@ -290,6 +283,18 @@ enum tentctl_exit tentctl_print(const struct tentctl_options *o, const char *jso
 	} else {
 		print_object(root);
 	}
+}
+
+enum tentctl_exit tentctl_print(const struct tentctl_options *o, const char *json)
+{
+	json_error_t error;
+	json_t *root = json_loads(json, 0, &error);
+
+	if (!root) {
+		tentctl_say("tentd's answer is no JSON: %s", error.text);
+		return TENTCTL_FAILED;
+	}
+	tentctl_print_value(o, root);
 	json_decref(root);
 	return TENTCTL_OK;
 }

@@ -119,6 +119,13 @@ const char *program_errors(struct program *p)
 	return p->errors;
 }
 
+const char *program_output(struct program *p)
+{
+	if (p->status < 0)
+		read_text(p->out, p->output, sizeof(p->output));
+	return p->output;
+}
+
 int program_ended(const struct program *p)
 {
 	struct pollfd end = { .fd = p->pidfd, .events = POLLIN };

@@ -27,8 +27,9 @@ int program_wait(struct program *p);
 /* program_start() and program_wait(). */
 int program_run(struct program *p, const char *path, const char *const *args);
 
-/* What it has printed on stderr so far. */
+/* What it has printed on stderr so far, or on stdout. */
 const char *program_errors(struct program *p);
+const char *program_output(struct program *p);
 
 /* Has it ended? Waits for nothing. */
 int program_ended(const struct program *p);
