@@ -64,7 +64,7 @@ static uint16_t buffer_adopt(struct engine *e, struct client *c, struct buffer *
 	return 0;
 }
 
-void buffer_release(struct engine *e, struct client *c, struct buffer *b)
+void buffer_leave(struct client *c, struct buffer *b)
 {
 	struct buffer **at = &c->buffers;
 
@@ -73,10 +73,50 @@ void buffer_release(struct engine *e, struct client *c, struct buffer *b)
 	*at = b->next;
 	if (b->guarded)
 		sigbus_unguard(b->mem.addr);
-	c->allocated -= b->mem.size;
-	client_refund(e, c, RESOURCE_MAPS, 1);
-	shared_mem_destroy(&b->mem);
-	free(b);
+	b->next = c->leaving;
+	c->leaving = b;
+}
+
+static void unmap_leaving(struct client *c)
+{
+	for (struct buffer *b = c->leaving; b; b = b->next)
+		shared_mem_destroy(&b->mem);
+}
+
+static void refund_leaving(struct engine *e, struct client *c)
+{
+	struct buffer *b;
+
+	while ((b = c->leaving)) {
+		c->leaving = b->next;
+		c->allocated -= b->mem.size;
+		client_refund(e, c, RESOURCE_MAPS, 1);
+		free(b);
+	}
+}
+
+static void leaving_unmapped(struct engine *e, struct client *c)
+{
+	refund_leaving(e, c);
+	c->resume(e, c);
+}
+
+void buffers_unmap(struct engine *e, struct client *c,
+		   void (*after)(struct engine *e, struct client *c))
+{
+	if (!c->leaving) {
+		after(e, c);
+		return;
+	}
+	c->resume = after;
+	chore_send(e, c, unmap_leaving, leaving_unmapped);
+}
+
+void buffer_unmap_unused(struct engine *e, struct client *c, struct buffer *b)
+{
+	buffer_leave(c, b);
+	unmap_leaving(c);
+	refund_leaving(e, c);
 }
 
 /* ---- MEM_ALLOC --------------------------------------------------------- */
@@ -111,59 +151,90 @@ static void reply_alloc(struct engine *e, struct client *c, struct buffer *b)
 	b->mem.fd = -1;
 }
 
-/* 0 or a rule; errno says why when it is SYSTEM. */
-static uint16_t alloc(struct engine *e, struct client *c, uint64_t length, int node,
-		      struct buffer **out)
+static void refuse_alloc(struct engine *e, struct client *c, uint16_t rule, uint64_t length,
+			 int error)
+{
+	if (rule == TENT_RULE_SYSTEM)
+		client_refuse_text(e, c, rule, (uint64_t)error, "no memory of %llu bytes: %s",
+				   (unsigned long long)length, strerror(error));
+	else if (rule == TENT_RULE_LOCATION)
+		client_refuse_text(e, c, rule, 0, "location is no memory of this machine; "
+				   "allowed: \"\", \"*\", \"cpu\" or \"cpu:N\"");
+	else
+		client_refuse(e, c, rule, length);
+}
+
+/* Huge pages are taken here and now. */
+static void alloc_run(struct client *c)
+{
+	struct buffer *b = c->buffer_pending;
+	int rc = shared_mem_create(&b->mem, "tent-buffer", (size_t)b->length, false);
+
+	b->error = -rc;
+	if (rc < 0)
+		b->rule = TENT_RULE_SYSTEM;
+	else if (!prefer_node(&b->mem, b->node))
+		b->rule = TENT_RULE_LOCATION;
+}
+
+static void scrap_run(struct client *c)
+{
+	shared_mem_destroy(&c->buffer_pending->mem);
+}
+
+static void scrap_done(struct engine *e, struct client *c)
+{
+	free(c->buffer_pending);
+	c->buffer_pending = NULL;
+	client_idle(e, c);
+}
+
+static void alloc_done(struct engine *e, struct client *c)
+{
+	struct buffer *b = c->buffer_pending;
+	uint16_t rule = b->rule ? b->rule : buffer_adopt(e, c, b);
+
+	if (rule) {
+		refuse_alloc(e, c, rule, b->length, b->error);
+		chore_send(e, c, scrap_run, scrap_done);
+		return;
+	}
+	c->buffer_pending = NULL;
+	b->id = ++c->last_buffer_id;
+	reply_alloc(e, c, b);
+	client_idle(e, c);
+}
+
+static void alloc_begin(struct engine *e, struct client *c, uint64_t length, int node)
 {
 	struct buffer *b = calloc(1, sizeof(*b));
-	uint16_t rule;
-	int rc;
 
-	rc = b ? shared_mem_create(&b->mem, "tent-buffer", (size_t)length, false) : -ENOMEM;
-	if (rc < 0) {
-		free(b);
-		errno = -rc;
-		return TENT_RULE_SYSTEM;
+	if (!b) {
+		refuse_alloc(e, c, TENT_RULE_SYSTEM, length, ENOMEM);
+		return;
 	}
-	rule = prefer_node(&b->mem, node) ? buffer_adopt(e, c, b) : TENT_RULE_LOCATION;
-	if (rule) {
-		shared_mem_destroy(&b->mem);
-		free(b);
-		return rule;
-	}
-	b->id = ++c->last_buffer_id;
-	*out = b;
-	return 0;
+	b->length = length;
+	b->node = node;
+	c->buffer_pending = b;
+	chore_send(e, c, alloc_run, alloc_done);
 }
 
 void memory_alloc(struct engine *e, struct client *c, struct ctl_message *m)
 {
 	const struct tent_ctl_mem_alloc *q = (const void *)m->bytes;
-	struct buffer *b;
-	uint16_t rule;
+	uint64_t sum;
 	int node;
 
-	if (!q->length) {
+	if (!q->length)
 		client_refuse_text(e, c, TENT_RULE_MEM_RANGE, 0,
 				   "length is 0; allowed: at least 1 byte");
-		return;
-	}
-	if (!location_parse(q->location, &node))
-		rule = TENT_RULE_LOCATION;
-	else if (q->length > e->config.memory_max || q->length > SIZE_MAX)
-		rule = TENT_RULE_MEM_LIMIT;
+	else if (!location_parse(q->location, &node))
+		refuse_alloc(e, c, TENT_RULE_LOCATION, q->length, 0);
+	else if (__builtin_add_overflow(c->allocated, q->length, &sum) ||
+		 sum > e->config.memory_max || q->length > SIZE_MAX)
+		refuse_alloc(e, c, TENT_RULE_MEM_LIMIT, q->length, 0);
 	else
-		rule = alloc(e, c, q->length, node, &b);
-	if (!rule)
-		reply_alloc(e, c, b);
-	else if (rule == TENT_RULE_SYSTEM)
-		client_refuse_text(e, c, rule, (uint64_t)errno, "no memory of %llu bytes: %m",
-				   (unsigned long long)q->length);
-	else if (rule == TENT_RULE_LOCATION)
-		client_refuse_text(e, c, rule, 0, "location is no memory of this machine; "
-				   "allowed: \"\", \"*\", \"cpu\" or \"cpu:N\"");
-	else
-		client_refuse(e, c, rule, q->length);
+		alloc_begin(e, c, q->length, node);
 }
 
 /* ---- memfds of the client's own ---------------------------------------- */

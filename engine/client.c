@@ -163,21 +163,24 @@ static void serve(struct engine *e, struct client *c, struct ctl_message *m)
 	} else {
 		form_of(m)->serve(e, c, m);
 	}
-	ctl_close_fds(m);	/* those that nobody took */
 }
 
 void client_received(struct engine *e, struct client *c, int rc, struct ctl_message *m)
 {
-	if (c->ending) {
-		if (c->over)
-			end_over(e, c);
+	if (c->ending)
 		return;
-	}
 	if (rc == 0)
 		serve(e, c, m);
 	else if (rc != -EAGAIN)
 		client_end(e, c, TENT_RULE_RING_CLOSED);
-	if (!c->busy && !c->errand)
+}
+
+void client_go_on(struct engine *e, struct client *c)
+{
+	c->errand = NULL;
+	if (c->over)
+		end_over(e, c);
+	else if (!c->busy)
 		control_rearm(e, &c->socket);	/* nothing, if it ended */
 }
 
@@ -185,19 +188,14 @@ void client_identified(struct engine *e, struct client *c, struct errand *errand
 {
 	if (c->ending) {
 		peer_close(&errand->peer);
-		if (c->over)
-			end_over(e, c);
-		return;
-	}
-	if (errand->rc < 0) {	/* it is gone: nobody to answer */
+	} else if (errand->rc < 0) {	/* it is gone: nobody to answer */
 		client_end(e, c, TENT_RULE_RING_CLOSED);
-		return;
+	} else {
+		c->peer = errand->peer;
+		c->identified = true;
+		client_watch_death(e, c);
+		client_welcome(e, c, (const void *)errand->message.bytes);
 	}
-	c->peer = errand->peer;
-	c->identified = true;
-	client_watch_death(e, c);
-	client_welcome(e, c, (const void *)errand->message.bytes);
-	control_rearm(e, &c->socket);
 }
 
 /* The socket is readable, or its other end closed. This process trusts itself. */
@@ -212,10 +210,11 @@ static void client_ready(struct engine *e, struct event_source *s)
 		rc = errand_receive(e, c);
 	else if (next == PEEK_PLAIN)
 		client_received(e, c, ctl_recv(c->sock, &m, MSG_DONTWAIT), &m);
-	else if (next == PEEK_NOTHING)
-		control_rearm(e, s);
+	ctl_close_fds(&m);	/* those that nobody took */
 	if (rc < 0 || next == PEEK_END)
 		client_end(e, c, TENT_RULE_RING_CLOSED);
+	if (!c->busy && !c->errand)
+		control_rearm(e, s);	/* nothing, if it ended */
 }
 
 void client_await(struct engine *e, struct client *c,
@@ -273,11 +272,10 @@ void client_abandon_errand(struct engine *e, struct client *c)
 
 	if (!c->errand || !errand_abandon(c->errand))
 		return;		/* none, or it is about to arrive */
-	c->errand = NULL;
 	if (closes)
 		client_closed(e, c);
-	else if (c->over)
-		end_over(e, c);
+	else
+		client_go_on(e, c);
 }
 
 static void end_memory(struct engine *e, struct client *c)
@@ -319,7 +317,7 @@ void client_idle(struct engine *e, struct client *c)
 	c->busy = false;
 	if (c->ending)
 		end_begin(e, c);
-	else
+	else if (!c->errand)
 		control_rearm(e, &c->socket);
 }
 

@@ -7,12 +7,13 @@
  *   client_hello.c   who it is and what its segment is called
  *   client_ring.c    its rings
  *   memory.c         what it registered        buffers.c   mappings behind that
+ *   chore.c errand.c  what of this takes long or for ever
  *   segments.c       what it opened
  *   query.c explain.c  what it asks
  *
- * A client is served one message at a time. A reply that needs pollers is sent when
- * its round is over; until then the client is busy, its socket is not read, and others
- * are served. Ending waits for that round too, so a client has one round at most.
+ * A client is served one message at a time. A reply that needs pollers or takes long is
+ * sent when its round or chore is over; until then the client is busy, its socket is not
+ * read, and others are served. Ending waits for that too, so a client has one at most.
  */
 #ifndef TENT_ENGINE_CLIENT_H
 #define TENT_ENGINE_CLIENT_H
@@ -20,6 +21,7 @@
 #include <sys/types.h>
 #include <tent/tentring.h>
 
+#include "engine/chore.h"
 #include "engine/control.h"
 #include "engine/peercred.h"
 #include "ring/ctl_io.h"
@@ -57,11 +59,12 @@ struct client {
 	bool refused;		/* over a limit: its first message is answered so */
 	bool identified;	/* peer is filled in */
 	bool said_hello, observer, membarrier;
-	bool busy;		/* a round of it is on its way */
+	bool busy;		/* a round or a chore of it is on its way */
 	bool ending;
 	bool over;		/* nothing of it is touched any more */
 	uint16_t end_rule;	/* what its requests end with */
 	struct round *round;	/* the one it has */
+	struct chore chore;	/* the same */
 	struct errand *errand;	/* receives from its socket, closes it, or identifies it */
 	struct file_offer *offer; /* the file that came with the message being served */
 	void (*resume)(struct engine *e, struct client *c); /* after dropping regions */
@@ -81,7 +84,8 @@ struct client {
 	struct buffer *buffers;
 	uint64_t last_buffer_id;
 	uint64_t allocated;		/* bytes */
-	struct buffer *buffer_pending;	/* being freed */
+	struct buffer *buffer_pending;	/* being made or freed */
+	struct buffer *leaving;		/* nobody's any more; still mapped, and charged */
 	struct owned_region *doomed;	/* unpublished, pollers still to be asked */
 	uint32_t dropping;		/* how many of them this round asks about */
 	struct private_owner *owner;	/* of its private memory, once it has some */
@@ -107,10 +111,13 @@ void client_await(struct engine *e, struct client *c,
 void client_idle(struct engine *e, struct client *c);
 /* Begins to take everything from it; its requests end with rule. May be repeated. */
 void client_end(struct engine *e, struct client *c, uint16_t rule);
-/* An errand is back: with a message or ctl_recv()'s error; or the socket is closed. */
+/* Serves a message, or learns of ctl_recv()'s error; m stays the caller's. */
 void client_received(struct engine *e, struct client *c, int rc, struct ctl_message *m);
-void client_closed(struct engine *e, struct client *c);
 void client_identified(struct engine *e, struct client *c, struct errand *errand);
+/* Its errand is over: on to the next message, or to the end that waited for it. */
+void client_go_on(struct engine *e, struct client *c);
+/* The same for the one that closed its socket. */
+void client_closed(struct engine *e, struct client *c);
 /* The engine stops: goes on without it. */
 void client_abandon_errand(struct engine *e, struct client *c);
 /* Frees those that ended. */

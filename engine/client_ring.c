@@ -12,6 +12,7 @@
 
 #define RING_FDS 3	/* those that stay open here: one eventfd, two ends of a socket */
 #define RING_MAPS 2
+#define BYTES_PER_ROUND (64u << 20)	/* of rings that end: unmapped in one go */
 
 /* ---- opening ----------------------------------------------------------- */
 
@@ -244,11 +245,14 @@ static void end_some(struct engine *e, struct client *c)
 	struct poller_command order = {
 		.type = POLLER_CLOSE_RING, .rule = c->end_rule,
 	};
+	uint64_t bytes = 0;
 
 	round_begin(c->round);
-	for (struct client_ring *r = c->rings; r && round_has_room(c->round, 1); r = r->next) {
+	for (struct client_ring *r = c->rings; r && round_has_room(c->round, 1) &&
+	     bytes < BYTES_PER_ROUND; r = r->next) {
 		order.ring = r->state;
 		round_add(c->round, e->pollers[r->poller].poller, &order);
+		bytes += ring_bytes(r);
 	}
 	client_await(e, c, some_ended);
 }

@@ -73,11 +73,13 @@ static void *errand_main(void *arg)
 		errand->rc = ctl_recv(errand->sock, &errand->message, MSG_DONTWAIT);
 	else if (errand->kind == ERRAND_IDENTIFY)
 		errand->rc = peer_open(errand->sock, &errand->peer);
+	else if (errand->kind == ERRAND_SHED)
+		ctl_close_fds(&errand->message);
 	if (errand->kind == ERRAND_RECEIVE && errand->rc == 0) {
 		judge_file(errand);
 		drop_others(&errand->message);
 	}
-	close(errand->sock);
+	fd_close(&errand->sock);
 	/* BACK: the engine waits for the item. R12/A12, pairs with errand_abandon(). */
 	if (exchange(&errand->life, (uint32_t)LIFE_BACK) == LIFE_OUT) {
 		control_post(e, &errand->item);
@@ -90,21 +92,39 @@ static void *errand_main(void *arg)
 	return NULL;
 }
 
+/* What the engine did not take out of its message goes the way it came. False: nothing
+ * is left, or there is no thread. */
+static bool shed(struct errand *errand)
+{
+	pthread_t thread;
+
+	if (!errand->message.nr_fds)
+		return false;
+	errand->kind = ERRAND_SHED;
+	store_relaxed(&errand->life, (uint32_t)LIFE_OUT);	/* its thread comes next */
+	return thread_start_small(&thread, true, errand_main, errand) == 0;
+}
+
+/* The client's until its message is served, so that it is not gone by then. */
 static void errand_back(struct engine *e, struct inbox_item *item)
 {
 	struct errand *errand = (struct errand *)item;
+	struct client *c = errand->client;
 
-	errand->client->errand = NULL;
 	if (errand->kind == ERRAND_RECEIVE) {
-		errand->client->offer = &errand->offer;
-		client_received(e, errand->client, errand->rc, &errand->message);
-		errand->client->offer = NULL;
+		c->offer = &errand->offer;
+		client_received(e, c, errand->rc, &errand->message);
+		c->offer = NULL;
+		file_offer_stray(&errand->offer);
+		if (shed(errand))
+			return;
 	} else if (errand->kind == ERRAND_IDENTIFY) {
-		client_identified(e, errand->client, errand);
-	} else {
-		client_closed(e, errand->client);
+		client_identified(e, c, errand);
 	}
-	file_offer_stray(&errand->offer);
+	if (errand->kind == ERRAND_CLOSE)
+		client_closed(e, c);
+	else
+		client_go_on(e, c);
 	ctl_close_fds(&errand->message);
 	free(errand);
 }

@@ -6,7 +6,9 @@
  * what was sent and never received is closed with the socket that holds it; a process
  * can stop in the middle of an exec, which /proc/PID/mem waits for.) They are done by a
  * thread of their own, and only that client waits for it. So is the look at a file that
- * comes with SEGMENT_OPEN. A message without descriptors takes no thread.
+ * comes with SEGMENT_OPEN; and a memfd that nobody took goes the same way, as the last
+ * reference to it may be ours, and takes as long as it has pages. A message without
+ * descriptors takes no thread.
  */
 #ifndef TENT_ENGINE_ERRAND_H
 #define TENT_ENGINE_ERRAND_H
@@ -15,12 +17,12 @@
 #include "engine/peercred.h"
 #include "ring/ctl_io.h"
 
-enum errand_kind { ERRAND_RECEIVE, ERRAND_IDENTIFY, ERRAND_CLOSE };
+enum errand_kind { ERRAND_RECEIVE, ERRAND_SHED, ERRAND_IDENTIFY, ERRAND_CLOSE };
 
 struct errand {
 	struct inbox_item item;		/* first: how it comes back */
 	struct client *client;
-	int sock;			/* close: the client's; else a duplicate */
+	int sock;			/* close: the client's; else a duplicate, or -1 */
 	enum errand_kind kind;
 	int rc;				/* of ctl_recv() or peer_open() */
 	uint32_t life;			/* enum of errand.c: who frees it */
@@ -40,7 +42,8 @@ enum errand_peek {
 /* What comes next? Looks, and takes nothing. */
 enum errand_peek errand_peek(int sock);
 
-/* Receives the client's next message; client_received() gets it. -errno: no thread. */
+/* Receives the client's next message; client_received() gets it, then what it does not
+ * take is closed. -errno: no thread. */
 int errand_receive(struct engine *e, struct client *c);
 /* Opens what there is of the client's process; client_identified() gets that, and the
  * HELLO that asked for it. -errno: no thread. */

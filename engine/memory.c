@@ -30,7 +30,7 @@ static void region_release(struct engine *e, struct client *c, struct owned_regi
 		return;
 	}
 	if (b && --b->nr_regions == 0 && !b->id)
-		buffer_release(e, c, b);
+		buffer_leave(c, b);
 	free(r);
 }
 
@@ -47,7 +47,7 @@ static void dropped(struct engine *e, void *client)
 	if (c->doomed)
 		memory_drop(e, c);
 	else
-		c->resume(e, c);
+		buffers_unmap(e, c, c->resume);
 }
 
 void memory_drop(struct engine *e, struct client *c)
@@ -121,8 +121,8 @@ static void end_dropped(struct engine *e, struct client *c)
 		owner_backend(e, &index)->owner_close(c->owner);
 	c->owner = NULL;
 	while (c->buffers)
-		buffer_release(e, c, c->buffers);
-	c->after_end(e, c);
+		buffer_leave(c, c->buffers);
+	buffers_unmap(e, c, c->after_end);
 }
 
 void memory_end(struct engine *e, struct client *c,
@@ -244,7 +244,7 @@ static bool back_by_fd(struct engine *e, struct client *c, struct ctl_message *m
 	if (back_by_buffer(e, c, (const void *)m->bytes, b, r))
 		return true;
 	if (!b->nr_regions)
-		buffer_release(e, c, b);
+		buffer_unmap_unused(e, c, b);
 	return false;
 }
 
@@ -436,9 +436,9 @@ static bool lies_in(const struct region *r, const void *context)
 
 static void free_dropped(struct engine *e, struct client *c)
 {
-	buffer_release(e, c, c->buffer_pending);
+	buffer_leave(c, c->buffer_pending);
 	c->buffer_pending = NULL;
-	reply_dropped(e, c);
+	buffers_unmap(e, c, reply_dropped);
 }
 
 void memory_free(struct engine *e, struct client *c, struct ctl_message *m)

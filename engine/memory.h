@@ -14,6 +14,11 @@ struct buffer {
 	ino_t ino;
 	uint32_t nr_regions;	/* without id, the last one takes the mapping along */
 	bool guarded;
+	/* while a MEM_ALLOC makes it */
+	uint64_t length;	/* bytes, as asked for */
+	int node;		/* where its pages should come from, or -1 */
+	int error;		/* errno, when rule is SYSTEM */
+	uint16_t rule;		/* why there is none, or 0 */
 };
 
 /* memory.c: control messages. */
@@ -39,8 +44,14 @@ struct buffer *buffer_find(struct client *c, uint64_t id);
 struct buffer *buffer_of_fd(struct engine *e, struct client *c, struct ctl_message *m);
 /* Is fd the memfd that b maps? */
 bool buffer_is_of_fd(const struct buffer *b, int fd);
-/* Unmaps it; no region of it is left. */
-void buffer_release(struct engine *e, struct client *c, struct buffer *b);
+/* No region of it is left: to be unmapped by the next buffers_unmap(). */
+void buffer_leave(struct client *c, struct buffer *b);
+/* Unmaps those that left, which may be the end of all of their pages, then calls after;
+ * the client is busy until then. */
+void buffers_unmap(struct engine *e, struct client *c,
+		   void (*after)(struct engine *e, struct client *c));
+/* Unmaps one at once, whose pages somebody else still holds. */
+void buffer_unmap_unused(struct engine *e, struct client *c, struct buffer *b);
 
 /* Is it "", "*", "cpu" or "cpu:N"? *node: N, or -1. */
 bool location_parse(const char *text, int *node);

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_control_held.c - who is served while one client's memory comes or goes, which
+ * takes as long as it has pages. The three calls that do the work are this program's:
+ * they stop until another client was served - or, on the thread that would serve it, do
+ * not stop, and tell.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <tent/rules.h>
+
+#include "engine/control.h"
+#include "ring/order.h"
+#include "tests/common/engine_fix.h"
+
+#define LARGE ((size_t)64 << 30)	/* the most that one client may allocate by default */
+
+enum hold { HOLD_NOTHING, HOLD_MAKING, HOLD_UNMAPPING, HOLD_CLOSING };
+
+static uint32_t hold;		/* enum hold; whoever is held sets it back */
+static uint32_t by_control;	/* the control thread did it itself */
+static ino_t held_file;		/* HOLD_CLOSING: the memfd that it is about */
+static sem_t held, go_on;
+
+/* ---- what is held --------------------------------------------------------- */
+
+static void stop_here(void)
+{
+	bool is_control = pthread_equal(pthread_self(), fix.engine->thread);
+
+	store_relaxed(&hold, (uint32_t)HOLD_NOTHING);
+	if (is_control)
+		store_relaxed(&by_control, 1u);
+	sem_post(&held);
+	if (!is_control)
+		sem_wait(&go_on);
+}
+
+static bool is_held_here(enum hold what)
+{
+	return load_relaxed(&hold) == (uint32_t)what;
+}
+
+int memfd_create(const char *name, unsigned int flags)
+{
+	static int (*real)(const char *, unsigned int);
+
+	if (!real)
+		real = (int (*)(const char *, unsigned int))dlsym(RTLD_NEXT, "memfd_create");
+	if (is_held_here(HOLD_MAKING) && strcmp(name, "tent-buffer") == 0)
+		stop_here();
+	return real(name, flags);
+}
+
+int munmap(void *addr, size_t length)
+{
+	static int (*real)(void *, size_t);
+
+	if (!real)
+		real = (int (*)(void *, size_t))dlsym(RTLD_NEXT, "munmap");
+	if (is_held_here(HOLD_UNMAPPING) && length >= LARGE)
+		stop_here();
+	return real(addr, length);
+}
+
+int close(int fd)
+{
+	static int (*real)(int);
+	struct stat s;
+
+	if (!real)
+		real = (int (*)(int))dlsym(RTLD_NEXT, "close");
+	if (is_held_here(HOLD_CLOSING) && fstat(fd, &s) == 0 && s.st_ino == held_file)
+		stop_here();
+	return real(fd);
+}
+
+/* ---- who is served --------------------------------------------------------- */
+
+struct pair {
+	struct raw slow, other;
+	struct raw_memory memory;
+};
+
+static void pair_open(struct pair *p)
+{
+	store_relaxed(&by_control, 0u);
+	raw_attach(&p->slow, fix.path, NULL);
+	raw_attach(&p->other, fix.path, NULL);
+}
+
+static void pair_close(struct pair *p)
+{
+	close(p->slow.sock);
+	close(p->other.sock);
+}
+
+static void send_message(struct raw *r, struct ctl_message *m, uint16_t type, uint32_t size)
+{
+	m->head.type = type;
+	m->head.size = size;
+	assert_int_equal(ctl_send(r->sock, m, 0), 0);
+}
+
+/* What slow asked for, or its end, has come to the call that is held; then other asks,
+ * and has its answer while that stands still. */
+static void other_is_served(struct pair *p)
+{
+	uint64_t id;
+
+	while (sem_wait(&held) < 0)
+		;
+	assert_int_equal(load_relaxed(&by_control), 0);
+	assert_int_equal(raw_open_segment(&p->other, "", &id), 0);
+}
+
+static void slow_has_no_answer_yet(struct pair *p)
+{
+	struct ctl_message m = { .nr_fds = 0 };
+
+	assert_int_equal(ctl_recv(p->slow.sock, &m, MSG_DONTWAIT), -EAGAIN);
+}
+
+static void slow_gets_its_answer(struct pair *p, struct ctl_message *m)
+{
+	const struct tent_ctl_plain_reply *r = (const void *)m->bytes;
+
+	sem_post(&go_on);
+	assert_int_equal(ctl_recv(p->slow.sock, m, 0), 0);
+	assert_int_equal(r->status.error, 0);
+}
+
+static void allocate(struct pair *p)
+{
+	assert_int_equal(raw_alloc(&p->slow, LARGE, &p->memory), 0);
+	close(p->memory.fd);
+}
+
+static void another_is_served_while_memory_is_made(void **state)
+{
+	struct ctl_message m = { .nr_fds = 0 };
+	struct pair p;
+
+	(void)state;
+	pair_open(&p);
+	((struct tent_ctl_mem_alloc *)m.bytes)->length = LARGE;
+	store_relaxed(&hold, (uint32_t)HOLD_MAKING);
+	send_message(&p.slow, &m, TENT_CTL_MEM_ALLOC, sizeof(struct tent_ctl_mem_alloc));
+	other_is_served(&p);
+	slow_has_no_answer_yet(&p);
+	slow_gets_its_answer(&p, &m);
+	assert_int_equal(m.nr_fds, 1);
+	ctl_close_fds(&m);
+	pair_close(&p);
+}
+
+static void another_is_served_while_memory_is_freed(void **state)
+{
+	struct ctl_message m = { .nr_fds = 0 };
+	struct pair p;
+
+	(void)state;
+	pair_open(&p);
+	allocate(&p);
+	((struct tent_ctl_id *)m.bytes)->id = p.memory.id;
+	store_relaxed(&hold, (uint32_t)HOLD_UNMAPPING);
+	send_message(&p.slow, &m, TENT_CTL_MEM_FREE, sizeof(struct tent_ctl_id));
+	other_is_served(&p);
+	slow_has_no_answer_yet(&p);
+	slow_gets_its_answer(&p, &m);
+	pair_close(&p);
+}
+
+static void another_is_served_while_the_memory_of_one_that_left_is_freed(void **state)
+{
+	struct pair p;
+
+	(void)state;
+	pair_open(&p);
+	allocate(&p);
+	store_relaxed(&hold, (uint32_t)HOLD_UNMAPPING);
+	shutdown(p.slow.sock, SHUT_WR);
+	other_is_served(&p);
+	sem_post(&go_on);
+	assert_int_equal(recv(p.slow.sock, &p, 1, 0), 0);	/* all of it is gone */
+	pair_close(&p);
+}
+
+static int large_memfd(void)
+{
+	int fd = memfd_create("theirs", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	struct stat s;
+
+	assert_int_equal(ftruncate(fd, (off_t)LARGE), 0);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+	assert_int_equal(fstat(fd, &s), 0);
+	held_file = s.st_ino;
+	return fd;
+}
+
+static void send_register(struct pair *p, int fd, uint64_t length)
+{
+	struct ctl_message m = { .nr_fds = 1, .fds = { fd } };
+	struct tent_ctl_mem_register *q = (void *)m.bytes;
+
+	q->base = 1ull << 40;
+	q->length = length;
+	q->kind = TENT_MEM_FD;
+	q->permission = TENT_PERM_GLOBAL_READ_WRITE;
+	send_message(&p->slow, &m, TENT_CTL_MEM_REGISTER, sizeof(*q));
+}
+
+static void another_is_served_while_a_memfd_is_unregistered(void **state)
+{
+	struct ctl_message m = { .nr_fds = 0 };
+	struct tent_ctl_mem_unregister *q = (void *)m.bytes;
+	struct pair p;
+	int fd = large_memfd();
+
+	(void)state;
+	pair_open(&p);
+	send_register(&p, fd, 4096);
+	close(fd);		/* from now on the engine's mapping alone holds it */
+	assert_int_equal(ctl_recv(p.slow.sock, &m, 0), 0);
+	memset(&m, 0, sizeof(m));
+	q->base = 1ull << 40;
+	q->length = 4096;
+	store_relaxed(&hold, (uint32_t)HOLD_UNMAPPING);
+	send_message(&p.slow, &m, TENT_CTL_MEM_UNREGISTER, sizeof(*q));
+	other_is_served(&p);
+	slow_has_no_answer_yet(&p);
+	slow_gets_its_answer(&p, &m);
+	pair_close(&p);
+}
+
+/* Had we closed it, the engine would close the last reference. */
+static void another_is_served_while_a_memfd_that_was_refused_is_closed(void **state)
+{
+	struct ctl_message m = { .nr_fds = 0 };
+	const struct tent_ctl_plain_reply *r = (const void *)m.bytes;
+	struct pair p;
+	int fd = large_memfd();
+
+	(void)state;
+	pair_open(&p);
+	store_relaxed(&hold, (uint32_t)HOLD_CLOSING);
+	send_register(&p, fd, UINT64_MAX);
+	other_is_served(&p);
+	assert_int_equal(ctl_recv(p.slow.sock, &m, 0), 0);
+	assert_int_equal(r->status.rule, TENT_RULE_MEM_RANGE);
+	sem_post(&go_on);
+	pair_close(&p);
+	close(fd);
+}
+
+static int setup(void **state)
+{
+	sem_init(&held, 0, 0);
+	sem_init(&go_on, 0, 0);
+	return engine_fix_setup(state);
+}
+
+/* A test that failed may have left somebody standing. */
+static int teardown(void **state)
+{
+	sem_post(&go_on);
+	engine_fix_teardown(state);
+	sem_destroy(&held);
+	sem_destroy(&go_on);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(another_is_served_while_memory_is_made),
+		cmocka_unit_test(another_is_served_while_memory_is_freed),
+		cmocka_unit_test(another_is_served_while_the_memory_of_one_that_left_is_freed),
+		cmocka_unit_test(another_is_served_while_a_memfd_is_unregistered),
+		cmocka_unit_test(another_is_served_while_a_memfd_that_was_refused_is_closed),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
