@@ -233,7 +233,7 @@ void memory_alloc(struct engine *e, struct client *c, struct ctl_message *m)
 	else if (__builtin_add_overflow(c->allocated, q->length, &sum) ||
 		 sum > e->config.memory_max || q->length > SIZE_MAX)
 		refuse_alloc(e, c, TENT_RULE_MEM_LIMIT, q->length, 0);
-	else
+	else if (client_may_reply(e, c, 1))
 		alloc_begin(e, c, q->length, node);
 }
 

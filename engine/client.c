@@ -228,7 +228,7 @@ void client_await(struct engine *e, struct client *c,
 
 void client_closed(struct engine *e, struct client *c)
 {
-	client_refund(e, c, RESOURCE_FDS, c->fds);
+	client_refund(e, c, RESOURCE_FDS, c->fds + c->in_flight);
 	*c->at = c->next;
 	if (c->next)
 		c->next->at = c->at;
@@ -256,6 +256,8 @@ static void end_over(struct engine *e, struct client *c)
 		return;		/* it still receives or identifies: comes back here */
 	segments_leave(e, c);
 	peer_close(&c->peer);
+	if (client_linger(e, c))
+		return;		/* the same */
 	if (c->local || errand_seal(c->sock)) {
 		close(c->sock);
 	} else {
@@ -276,6 +278,12 @@ void client_abandon_errand(struct engine *e, struct client *c)
 		client_closed(e, c);
 	else
 		client_go_on(e, c);
+}
+
+void client_look_again(struct engine *e, struct client *c)
+{
+	if (c->lingers)
+		end_over(e, c);
 }
 
 static void end_memory(struct engine *e, struct client *c)

@@ -5,7 +5,7 @@
  *   accept.c         connections become clients
  *   client.c         its life: messages, replies, the order in which it ends
  *   client_hello.c   who it is and what its segment is called
- *   client_ring.c    its rings
+ *   client_ring.c    its rings                 client_flight.c  what it has not received
  *   memory.c         what it registered        buffers.c   mappings behind that
  *   chore.c errand.c  what of this takes long or for ever
  *   segments.c       what it opened
@@ -62,6 +62,7 @@ struct client {
 	bool busy;		/* a round or a chore of it is on its way */
 	bool ending;
 	bool over;		/* nothing of it is touched any more */
+	bool lingers;		/* over, but for descriptors that it may still receive */
 	uint16_t end_rule;	/* what its requests end with */
 	struct round *round;	/* the one it has */
 	struct chore chore;	/* the same */
@@ -90,6 +91,7 @@ struct client {
 	uint32_t dropping;		/* how many of them this round asks about */
 	struct private_owner *owner;	/* of its private memory, once it has some */
 	uint32_t fds;			/* charged to its tenant */
+	uint32_t in_flight;		/* the same, in replies that it may not have received */
 };
 
 /* client.c */
@@ -120,10 +122,21 @@ void client_go_on(struct engine *e, struct client *c);
 void client_closed(struct engine *e, struct client *c);
 /* The engine stops: goes on without it. */
 void client_abandon_errand(struct engine *e, struct client *c);
+/* It lingered: looks whether that is over. */
+void client_look_again(struct engine *e, struct client *c);
 /* Frees those that ended. */
 void clients_bury(struct engine *e);
 bool client_charge(struct engine *e, struct client *c, enum resource r, uint32_t n);
 void client_refund(struct engine *e, struct client *c, enum resource r, uint32_t n);
+
+/* client_flight.c */
+/* May its reply have nr_fds descriptors? They are charged to its tenant until it has
+ * received them; false: it was told that it may not. */
+bool client_may_reply(struct engine *e, struct client *c, uint32_t nr_fds);
+/* Has it received all that there was? Then nothing is charged any more. */
+bool client_flight_over(struct engine *e, struct client *c);
+/* The same for one that is over: else it keeps its place. */
+bool client_linger(struct engine *e, struct client *c);
 
 /* client_hello.c */
 void client_hello(struct engine *e, struct client *c, struct ctl_message *m);

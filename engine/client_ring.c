@@ -11,6 +11,7 @@
 #include "ring/spin.h"
 
 #define RING_FDS 3	/* those that stay open here: one eventfd, two ends of a socket */
+#define RING_REPLY_FDS 4
 #define RING_MAPS 2
 #define BYTES_PER_ROUND (64u << 20)	/* of rings that end: unmapped in one go */
 
@@ -120,7 +121,7 @@ static void ring_served(struct engine *e, void *client)
 	struct client_ring *ring = c->ring_pending;
 	struct ring_host *h = ring_state_host(ring->state);
 	struct ctl_message m = {
-		.nr_fds = 4,
+		.nr_fds = RING_REPLY_FDS,
 		.fds = { h->client_mem.fd, h->engine_mem.fd, h->event_fd, h->completion_fd },
 	};
 	struct tent_ctl_ring_open_reply *r = (void *)m.bytes;
@@ -161,6 +162,8 @@ void client_ring_open(struct engine *e, struct client *c, struct ctl_message *m)
 			      is_ring_size(slots) ? completions : slots);
 		return;
 	}
+	if (!client_may_reply(e, c, RING_REPLY_FDS))
+		return;
 	if (c->nr_rings >= e->config.rings_max || c->allocated > e->config.memory_max ||
 	    !ring_charge(e, c)) {
 		client_refuse(e, c, TENT_RULE_RING_LIMIT, c->nr_rings);

@@ -84,6 +84,7 @@ static void begin_stop(struct engine *e)
 		next = c->next;
 		client_end(e, c, TENT_RULE_ENGINE_STOPPED);
 		client_abandon_errand(e, c);
+		client_look_again(e, c);
 	}
 }
 
@@ -139,12 +140,15 @@ static int run_rounds(struct engine *e)
 	}
 }
 
-/* The SIGBUS handler only leaves a mark on its client. */
+/* The SIGBUS handler only leaves a mark on its client, and a socket does not tell when
+ * its other end has read everything. */
 static void patrol(struct engine *e)
 {
-	for (struct client *c = e->clients; c; c = c->next) {
+	for (struct client *c = e->clients, *next; c; c = next) {
+		next = c->next;
 		if (load_relaxed(&c->space.condemned))
 			client_end(e, c, TENT_RULE_RING_MAPPING);
+		client_look_again(e, c);
 	}
 	for (struct listener *l = e->listeners; l; l = l->next) {
 		if (l->paused)
@@ -159,7 +163,7 @@ static bool needs_patrol(const struct engine *e)
 
 	while (l && !l->paused)
 		l = l->next;
-	return l || (e->guards && e->clients) || links_need_patrol(e);
+	return l || (e->guards && e->clients) || e->nr_lingering || links_need_patrol(e);
 }
 
 static void all_stopped(struct engine *e, void *context)

@@ -140,6 +140,10 @@ void client_reply_text(struct engine *e, struct client *c, char *text)
 	struct tent_ctl_query_reply *r = (void *)m.bytes;
 	size_t length = text ? strlen(text) : 0;
 
+	if (!client_may_reply(e, c, 1)) {
+		free(text);
+		return;
+	}
 	m.fds[0] = text ? text_memfd(text, length) : -ENOMEM;
 	free(text);
 	if (m.fds[0] < 0) {
