@@ -73,6 +73,7 @@ struct client {
 
 	struct client_space space;
 	struct segment *segment;	/* its own; NULL: observer, or before HELLO */
+	struct segment *segment_pending; /* being closed: its handle is gone */
 	struct name *name;
 	struct far_segment *asks;	/* it waits for this one to be opened */
 	struct client *next_asker;

@@ -158,20 +158,24 @@ static void grace_over(struct engine *e, void *context)
 	e->rounds.passing = NULL;
 }
 
-/* Dropping a region that nothing names is answered between two turns, by when a
- * poller has loaded every table it uses anew. */
-void grace_advance(struct engine *e)
+/* Dropping a region that nothing names is answered there. */
+void round_fill_grace(struct engine *e, struct round *r)
 {
 	const struct poller_command order = {
 		.type = POLLER_DROP_REGION, .rule = TENT_RULE_TARGET_GONE,
 		.region = &e->rounds.nothing,
 	};
 
+	round_begin(r);
+	round_add_all(e, r, &order);
+}
+
+void grace_advance(struct engine *e)
+{
 	if (!e->rounds.retired || e->rounds.passing)
 		return;
 	e->rounds.passing = e->rounds.retired;
 	e->rounds.retired = NULL;
-	round_begin(e->rounds.grace);
-	round_add_all(e, e->rounds.grace, &order);
+	round_fill_grace(e, e->rounds.grace);
 	round_send(e, e->rounds.grace, grace_over, NULL);
 }

@@ -50,6 +50,9 @@ void round_add(struct round *r, struct poller *p, const struct poller_command *o
 /* The same order to every poller. */
 void round_add_all(const struct engine *e, struct round *r,
 		   const struct poller_command *order);
+/* A whole round: each poller passes between two turns, by when it has loaded every table
+ * it uses anew. */
+void round_fill_grace(struct engine *e, struct round *r);
 /* done runs on the control thread, from rounds_finish(), never from here. */
 void round_send(struct engine *e, struct round *r,
 		void (*done)(struct engine *e, void *context), void *context);

@@ -302,6 +302,25 @@ void segment_open(struct engine *e, struct client *c, struct ctl_message *m)
 
 /* ---- SEGMENT_CLOSE, SEGMENT_INFO --------------------------------------- */
 
+/* Whoever names it is refused by now, and for that: its regions go only after no poller
+ * can find them by this handle, or what is judged meanwhile would miss them. */
+static void handle_closed(struct engine *e, void *client)
+{
+	struct client *c = client;
+	struct segment *s = c->segment_pending;
+
+	c->segment_pending = NULL;
+	if (s->type == TENT_SEGMENT_FILE) {	/* nobody else has a handle on it */
+		orphan(e, c, s);
+		segment_put(e, s);
+		memory_drop_and_reply(e, c);
+		return;
+	}
+	segment_put(e, s);
+	client_reply_plain(e, c);
+	client_idle(e, c);
+}
+
 void segment_close(struct engine *e, struct client *c, struct ctl_message *m)
 {
 	uint64_t id = ((const struct tent_ctl_id *)m->bytes)->id;
@@ -323,14 +342,9 @@ void segment_close(struct engine *e, struct client *c, struct ctl_message *m)
 	}
 	new->segments[id] = NULL;
 	handles_publish(e, c, new);
-	if (s->type == TENT_SEGMENT_FILE) {	/* nobody else has a handle on it */
-		orphan(e, c, s);
-		segment_put(e, s);
-		memory_drop_and_reply(e, c);
-		return;
-	}
-	segment_put(e, s);
-	client_reply_plain(e, c);
+	c->segment_pending = s;
+	round_fill_grace(e, c->round);
+	client_await(e, c, handle_closed);
 }
 
 /* Those that others may know of, from the first wanted on. */

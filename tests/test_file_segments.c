@@ -275,12 +275,12 @@ static void info_tells_how_long_the_file_is(void **state)
 	user_stop(&u);
 }
 
-/* Well, or because the segment goes: taken back, or judged when its region was out of the
- * table, or when it was closed. */
+/* Well, or because the segment goes: taken back, or judged when its handle was closed. At
+ * no time has the segment a handle and no region. */
 static void may_end(const struct tent_completion *c)
 {
 	if (c->status != TENT_STATUS_COMPLETED && c->rule != TENT_RULE_TARGET_GONE &&
-	    c->rule != TENT_RULE_TARGET_UNREGISTERED && c->rule != TENT_RULE_SEGMENT)
+	    c->rule != TENT_RULE_SEGMENT)
 		fail_msg("ended with %s", tent_rule_name(c->rule));
 }
 
