@@ -362,6 +362,31 @@ static uint32_t take_piece(struct poller *p, struct ring_state *r, uint32_t left
 
 /* ---- a turn ------------------------------------------------------------ */
 
+/*
+ * A ring that has a backlog gains little from more slots in the engine, and its
+ * neighbours wait while they are judged. It takes a part of what a turn may, and has
+ * none before the turns are over whose parts a batch took that is longer. Alone, it
+ * takes about what a turn posts.
+ */
+#define BACKLOG_PART 16u
+#define BACKLOG_PART_ALONE 2u
+
+/* How many of a turn's slots stay where they are. */
+static uint32_t turn_floor(const struct poller *p, struct ring_state *r)
+{
+	uint32_t left = p->o.turn_slots;
+	uint32_t part = p->stats.rings > 1 ? BACKLOG_PART : BACKLOG_PART_ALONE;
+	uint32_t share = (left + part - 1) / part, paid;
+
+	if (!ring_has_backlog(r)) {
+		r->slot_debt = 0;
+		return 0;
+	}
+	paid = r->slot_debt < share ? r->slot_debt : share;
+	r->slot_debt -= paid;
+	return left - (share - paid);
+}
+
 /* The ring is in the midst of something. How much of left a step of it used up. */
 static __attribute__((noinline)) uint32_t go_on(struct poller *p, struct ring_state *r,
 						uint32_t left)
@@ -408,19 +433,30 @@ static __attribute__((noinline)) uint32_t other(struct poller *p, struct ring_st
 
 /* A turn's rest for a ring that is in the midst of something, or was a moment ago. */
 static __attribute__((noinline)) void attend(struct poller *p, struct ring_state *r,
-					     uint32_t left)
+					     uint32_t left, uint32_t floor)
 {
-	while (left && intake_has_batch(r)) {
+	while (left > floor && intake_has_batch(r)) {
 		int32_t taken = BATCH_OTHER;
 
 		if (r->intake.step == INTAKE_IDLE)
 			taken = intake_batch(p, r, left);
 		if (taken == BATCH_WAITS)
-			return;
+			break;
 		if (taken > 0)
 			admit_whole(p, r, (uint32_t)taken);
-		left -= taken > 0 ? (uint32_t)taken : other(p, r, left);
+		left -= taken > 0 ? (uint32_t)taken : other(p, r, left - floor);
 	}
+	if (left < floor)
+		r->slot_debt += floor - left;
+}
+
+/* A turn of a ring that may have a backlog. */
+static __attribute__((noinline)) bool take_share(struct poller *p, struct ring_state *r)
+{
+	uint32_t left = p->o.turn_slots, floor = turn_floor(p, r);
+
+	attend(p, r, left, floor);
+	return left > floor;
 }
 
 bool intake_attend(struct poller *p, struct ring_state *r)
@@ -431,7 +467,7 @@ bool intake_attend(struct poller *p, struct ring_state *r)
 		indirect_admit(p, r);
 		set_attention(r);
 	}
-	attend(p, r, p->o.turn_slots);
+	take_share(p, r);
 	return any;
 }
 
@@ -439,13 +475,15 @@ bool intake_ring(struct poller *p, struct ring_state *r)
 {
 	uint32_t left = p->o.turn_slots, nr;
 
+	if (unlikely(p->nr_linked))
+		return take_share(p, r);
 	do {
 		int32_t taken = intake_batch(p, r, left);
 
 		if (unlikely(taken == BATCH_WAITS))
 			return left < p->o.turn_slots;
 		if (unlikely(taken == BATCH_OTHER)) {
-			attend(p, r, left - other(p, r, left));
+			attend(p, r, left - other(p, r, left), 0);
 			return true;
 		}
 		left -= (uint32_t)taken;

@@ -88,7 +88,7 @@ bool poller_turn(struct poller *p)
 	bool any = false;
 	uint32_t nr;
 
-	p->direct_left = (int64_t)p->o.turn_bytes;
+	p->direct_left = p->turn_bytes;
 	if (unlikely(load_relaxed(&p->inbox) || p->active))
 		any = poller_commands(p);
 	for (struct ring_state *r = p->rings; r; r = r->next) {
@@ -217,8 +217,8 @@ int poller_create(struct poller **out, const struct poller_options *o,
 			      .epoll_fd = -1 };
 	p->o.turn_slots = o->turn_slots ? o->turn_slots : 1;
 	p->o.turn_bytes = o->turn_bytes > SCHED_POST_BYTES ? o->turn_bytes : SCHED_POST_BYTES;
-	p->quantum = p->o.turn_bytes / 4 < 4096 ? 4096 :
-		     p->o.turn_bytes / 4 > SCHED_QUANTUM ? SCHED_QUANTUM : p->o.turn_bytes / 4;
+	p->quantum = p->o.turn_bytes < SCHED_QUANTUM ? (int64_t)p->o.turn_bytes : SCHED_QUANTUM;
+	sched_size_turn(p);
 	tick_clock_calibrate(&p->clock);
 	p->synced = ticks_now();
 	set_times(p);

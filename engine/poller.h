@@ -44,8 +44,9 @@ struct poller_options {
 	uint64_t spin_ns;		/* idle time before it sleeps */
 	uint64_t age_ns;		/* a queued entry rises one level after this */
 	uint64_t request_timeout_ns;
-	uint32_t turn_slots;		/* slots taken per ring and turn */
-	uint64_t turn_bytes;		/* bytes moved per turn before it looks at rings again */
+	uint32_t turn_slots;		/* slots taken per ring and turn, at most */
+	uint64_t turn_bytes;		/* bytes moved per turn before it looks at rings again,
+					 * at most */
 	bool no_priorities;		/* one level for all; the demo's control group */
 	int answer_fd;			/* eventfd of the control thread, written on answers */
 	int event_fd;			/* ends its sleep; from poller_event_fd_create() */

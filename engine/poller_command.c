@@ -64,6 +64,7 @@ static void add_ring(struct poller *p, struct ring_state *r)
 	if (p->yielding)
 		ring_host_set_flags(&r->host, TENT_ENGINE_SPIN_YIELD, 0);
 	store_relaxed(&p->stats.rings, p->stats.rings + 1);
+	sched_size_turn(p);
 }
 
 /* Scans of other orders may stand at this ring. */
@@ -87,6 +88,7 @@ static void remove_ring(struct poller *p, struct ring_state *r)
 	}
 	r->poller = NULL;
 	store_relaxed(&p->stats.rings, p->stats.rings - 1);
+	sched_size_turn(p);
 }
 
 static bool close_ring(struct poller *p, const struct poller_command *c)

@@ -45,6 +45,7 @@ struct poller {
 	uint64_t synced;		/* ticks: when clock was last set right */
 	uint64_t resync_ticks, stale_ticks; /* when it should be, when it must be */
 	int64_t quantum;		/* bytes a ring moves before the next one's go */
+	int64_t turn_bytes;		/* bytes of a turn, see sched_size_turn() */
 	int64_t direct_left;		/* bytes that sched_one() may still move in this turn */
 	uint32_t yield;			/* any thread sets it; spinning gives way */
 	bool yielding;			/* what the rings were told last */

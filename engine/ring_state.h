@@ -27,6 +27,7 @@ struct ring_level {
 	struct transfer_queue queue;
 	struct ring_state *next;	/* in the level's round */
 	bool linked;
+	bool risen;			/* since the queue was empty something rose into it */
 };
 
 /* Requests that end in one completion: a ONE_COMPLETION batch, or an INDIRECT. */
@@ -105,6 +106,7 @@ struct ring_state {
 	uint32_t nr_posted;		/* of these, with backends */
 	struct ring_state *next_touched;
 	uint64_t busy_round;		/* the last round in which its head found no room */
+	uint32_t slot_debt;		/* slots taken beyond the shares of turns, see intake.c */
 	struct intake intake;
 	struct ring_level levels[LEVELS];
 	struct poller_stats stats;
@@ -127,6 +129,12 @@ static inline struct transfer *ring_record(const struct ring_state *r, uint32_t 
 		return &r->records[i];
 	i -= r->nr_records;
 	return i < r->indirect.judged ? &r->indirect.transfers[i] : NULL;
+}
+
+/* Has it requests that wait to be posted? (An empty level is unlinked at its next go.) */
+static inline bool ring_has_backlog(const struct ring_state *r)
+{
+	return r->levels[0].queue.head || r->levels[1].queue.head || r->levels[2].queue.head;
 }
 
 static inline bool transfer_is_posted(const struct transfer *t)

@@ -24,6 +24,8 @@ static void level_rotate(struct poller *p, uint32_t level)
 	p->nr_linked--;
 	if (r->levels[level].queue.head)
 		sched_link(p, r, level);
+	else
+		r->levels[level].risen = false;
 }
 
 /* A ring that has nothing left stays linked until its turn comes. */
@@ -123,6 +125,28 @@ visit(struct poller *p, struct ring_state *r, uint32_t level, int64_t quantum)
 	return quantum - budget;
 }
 
+void sched_size_turn(struct poller *p)
+{
+	int64_t bytes = p->quantum * (1 + p->stats.rings / SCHED_RINGS_PER_QUANTUM);
+
+	p->turn_bytes = bytes < (int64_t)p->o.turn_bytes ? bytes : (int64_t)p->o.turn_bytes;
+}
+
+/* What waits longest decides: it is served next. */
+static bool is_risen(const struct transfer *t)
+{
+	return t && t->level + TENT_PRIORITY_HIGH < t->priority;
+}
+
+static int64_t go_bytes(const struct poller *p, const struct ring_level *in, int64_t left)
+{
+	int64_t go = p->quantum;
+
+	if (unlikely(in->risen) && is_risen(in->queue.head))
+		go /= SCHED_RISEN_PART;
+	return go < left ? go : left;
+}
+
 /*
  * A level is served until it is empty, the turn's bytes are spent, or every ring in it
  * found no room. Those are asked again in the levels below: another backend may have
@@ -130,7 +154,7 @@ visit(struct poller *p, struct ring_state *r, uint32_t level, int64_t quantum)
  */
 bool sched_turn(struct poller *p)
 {
-	int64_t left = (int64_t)p->o.turn_bytes, before = left;
+	int64_t left = p->turn_bytes, before = left;
 
 	for (uint32_t level = 0; level < LEVELS && left > 0; level++) {
 		struct sched_level *l = &p->levels[level];
@@ -138,7 +162,7 @@ bool sched_turn(struct poller *p)
 		p->round++;
 		while (l->first && left > 0 && l->first->busy_round != p->round) {
 			left -= visit(p, l->first, level,
-				      left < p->quantum ? left : p->quantum);
+				      go_bytes(p, &l->first->levels[level], left));
 			level_rotate(p, level);
 		}
 	}
@@ -203,6 +227,7 @@ void sched_age(struct poller *p, struct ring_state *r, uint32_t level, uint64_t 
 		sched_remove(r, t);
 		t->level--;
 		sched_push(p, r, &t, 1, now);
+		r->levels[t->level].risen = true;
 		stat_add(&p->stats.promotions, 1);
 		stat_add(&r->stats.promotions, 1);
 	}

@@ -2,7 +2,8 @@
 /*
  * sched.h - who is served next. Three levels, 0 first; in a level the rings take
  * turns; in a ring first come, first served. An entry that waited age_ns in its level
- * rises by one, so that low traffic is slow under load but never starves.
+ * rises by one, so that low traffic is slow under load but never starves; what rose has
+ * shorter goes, so that a backlog that grew old does not halve what belongs there.
  */
 #ifndef TENT_ENGINE_SCHED_H
 #define TENT_ENGINE_SCHED_H
@@ -12,8 +13,11 @@
 /* What a request costs a turn beside the bytes it moves: bounds how many small ones
  * a turn takes. */
 #define SCHED_POST_BYTES 256u
-/* At most this much in a ring's go. */
+/* At most this much in a ring's go, and this part of it when what it has there rose. */
 #define SCHED_QUANTUM 16384u
+#define SCHED_RISEN_PART 8
+/* What a look at this many rings costs is little beside moving a quantum. */
+#define SCHED_RINGS_PER_QUANTUM 16u
 
 /* Puts a ring at the end of a level's round. */
 static inline void sched_link(struct poller *p, struct ring_state *r, uint32_t level)
@@ -112,7 +116,11 @@ void sched_forget(struct poller *p, struct ring_state *r);
 /* Takes a queued transfer out. */
 void sched_remove(struct ring_state *r, struct transfer *t);
 
-/* Posts up to turn_bytes and completes what ended. True: something moved. */
+/* Bytes of a turn, after rings came or went: a quantum, so that no ring is looked at
+ * later than that, and with many of them more, up to the configured turn_bytes. */
+void sched_size_turn(struct poller *p);
+
+/* Posts up to that and completes what ended. True: something moved. */
 bool sched_turn(struct poller *p);
 
 /* Is anything waiting to be posted? */
