@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "sim/hca/engine/card.h"
 
@@ -212,6 +213,16 @@ static bool can_receive(const struct hca_qp *qp)
 	return qp->values.state >= HCA_QP_RTR && qp->values.state <= HCA_QP_SQE;
 }
 
+/* Connected queue pairs hear nobody but whom their path leads to: IBA 9.6.1. */
+static bool is_of_peer(const struct hca_qp *qp, const struct hca_packet *p)
+{
+	const struct hca_route *path = &qp->values.route;
+
+	if (qp->hca->config.is_ethernet)
+		return !memcmp(p->route.sgid, path->dgid, sizeof(path->dgid));
+	return p->route.slid == path->dlid;
+}
+
 void hca_receive(struct hca *h, const struct hca_packet *p)
 {
 	struct hca_qp *qp = hca_qp_find(h, p->dest_qpn);
@@ -223,6 +234,8 @@ void hca_receive(struct hca *h, const struct hca_packet *p)
 		return;
 	/* One partition, the default one; its top bit only tells full members. */
 	if ((p->pkey & 0x7fff) != 0x7fff || (p->opcode & 0xe0) != qp->attr.transport)
+		return;
+	if (qp->attr.transport == HCA_RC && !is_of_peer(qp, p))
 		return;
 	if (qp->attr.transport == HCA_UD)
 		hca_ud_receive(qp, p);

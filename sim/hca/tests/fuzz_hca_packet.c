@@ -28,6 +28,7 @@ static void inject(struct pair *p, const struct seed *s, const uint8_t *payload)
 	const struct fabric_region *r = s->to & 1 ? &p->near : &p->far;
 	uint32_t base = s->to & 2 ? fabric_usual.psn : fabric_usual.psn + 100;
 	struct hca_packet packet = {
+		.route = fabric_route_of_peer(to),
 		.opcode = s->opcode,
 		.solicited = s->flags & 1,
 		.ack_request = s->flags & 2,

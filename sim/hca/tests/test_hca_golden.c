@@ -62,8 +62,7 @@ static void inject(struct scene *s, struct hca_packet p)
 	p.dest_qpn = s->qp->qpn;
 	p.pkey = 0xffff;
 	p.payload = bytes;
-	p.route.has_grh = true;
-	p.route.sgid[10] = p.route.sgid[11] = 0xff;
+	p.route = fabric_route_of_peer(s->qp);
 	hca_receive(s->host->hca, &p);
 }
 

@@ -161,7 +161,8 @@ static void shared_queue_fills_memory_of_its_own_domain(void **state)
 		fabric_srq_post(srq, &(struct fabric_sge) { fabric_address(&r, 0), 8, r.key }, 1);
 		hca_receive(h->hca, &(struct hca_packet) {
 			.opcode = HCA_SEND_ONLY, .pkey = 0xffff, .dest_qpn = qp->qpn,
-			.payload = (const uint8_t *)"datum", .length = 5, .route.port = 1 });
+			.payload = (const uint8_t *)"datum", .length = 5,
+			.route = fabric_route_of_peer(qp) });
 		assert_true(fabric_poll(cq, &c));
 		assert_int_equal(c.opcode, is_own ? MLX5_CQE_RESP_SEND : MLX5_CQE_RESP_ERR);
 		assert_int_equal(c.syndrome, is_own ? 0 : MLX5_CQE_SYNDROME_LOCAL_PROT_ERR);

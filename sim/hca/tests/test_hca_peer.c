@@ -294,6 +294,47 @@ static void foreign_packets_are_ignored(void **state)
 	stage_destroy(s);
 }
 
+/* From another address: neither requests nor answers are taken. */
+static void check_ignored(struct stage *s, struct hca_route from)
+{
+	struct hca_packet p = stage_write_packet(s, HCA_WRITE_ONLY, 0, 8, 8);
+	struct fabric_sge sge = { fabric_address(&s->memory, 64), 8, s->memory.key };
+	struct fabric_cqe c;
+
+	p.route = from;
+	stage_inject(s, p);
+	stage_expect_silence(s);
+	assert_int_equal(s->memory.bytes[0], 0);
+	fabric_post(s->qp, &(struct fabric_wr) {
+		.opcode = MLX5_OPCODE_RDMA_WRITE, .fm_ce_se = MLX5_WQE_CTRL_CQ_UPDATE,
+		.sge = &sge, .nr_sge = 1 });
+	stage_expect_request(s, HCA_WRITE_ONLY, 0);
+	p = (struct hca_packet) { .opcode = HCA_ACKNOWLEDGE, .syndrome = HCA_AETH_ACK };
+	p.route = from;
+	stage_inject(s, p);
+	assert_false(fabric_poll(s->qp->send_cq, &c));
+	p.route.port = 0;			/* the peer's own */
+	stage_inject(s, p);
+	assert_true(fabric_poll(s->qp->send_cq, &c));
+	stage_inject(s, stage_write_packet(s, HCA_WRITE_ONLY, 0, 8, 8));
+	stage_expect_answer(s, HCA_ACKNOWLEDGE, 0, HCA_AETH_ACK);
+	stage_destroy(s);
+}
+
+static void nobody_but_the_peer_is_heard(void **state)
+{
+	struct stage *s = stage_create(NULL);
+	struct hca_route from = fabric_route_of_peer(s->qp);
+
+	(void)state;
+	from.sgid[15]++;
+	check_ignored(s, from);
+	s = stage_create_ib();
+	from = fabric_route_of_peer(s->qp);
+	from.slid++;
+	check_ignored(s, from);
+}
+
 /* ---- receives --------------------------------------------------------------------- */
 
 static struct hca_packet send_packet(uint8_t opcode, uint32_t psn, uint32_t n)
@@ -442,6 +483,7 @@ int main(void)
 		cmocka_unit_test(unaligned_atomic_is_an_invalid_request),
 		cmocka_unit_test(reads_need_room_to_be_remembered),
 		cmocka_unit_test(foreign_packets_are_ignored),
+		cmocka_unit_test(nobody_but_the_peer_is_heard),
 		cmocka_unit_test(send_without_receive_is_put_off),
 		cmocka_unit_test(last_write_packet_with_immediate_may_be_put_off),
 		cmocka_unit_test(message_that_fits_no_receive_fails_both),

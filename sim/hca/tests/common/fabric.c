@@ -59,6 +59,8 @@ static struct hca_packet as_received(const struct fabric_host *from, const struc
 
 	r.route.sgid[15] = (uint8_t)(from->index + 1);
 	r.route.sgid[10] = r.route.sgid[11] = 0xff;
+	if (!from->fabric->is_ethernet)
+		r.route.slid = (uint16_t)(from->index + 1);
 	return r;
 }
 
@@ -222,6 +224,7 @@ struct fabric *fabric_create(bool is_ethernet)
 	f->now_ns = 1000000;
 	f->delay_ns = 1000;
 	f->random = 1;
+	f->is_ethernet = is_ethernet;
 	for (int i = 0; i < FABRIC_HOSTS; i++)
 		start(f, i, is_ethernet);
 	return f;

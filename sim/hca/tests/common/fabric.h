@@ -51,6 +51,7 @@ struct fabric_host {
 struct fabric {
 	uint64_t now_ns, order;
 	uint32_t random;
+	bool is_ethernet;
 	struct fabric_host host[FABRIC_HOSTS];
 	struct fabric_packet *flying;	/* FABRIC_IN_FLIGHT of them */
 	uint32_t nr_flying;
@@ -161,6 +162,8 @@ void fabric_connect(struct fabric_qp *a, struct fabric_qp *b, const struct fabri
 /* One of them only, to a peer that the test plays. */
 void fabric_connect_to(struct fabric_qp *a, uint32_t qpn, uint32_t rq_psn, uint32_t sq_psn,
 		       const struct fabric_path *p);
+/* The addresses that a packet of its peer comes with. */
+struct hca_route fabric_route_of_peer(const struct fabric_qp *qp);
 void fabric_start_ud(struct fabric_qp *qp, uint32_t qkey);
 enum hca_qp_state fabric_state(const struct fabric_qp *qp);
 

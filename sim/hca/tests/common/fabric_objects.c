@@ -288,6 +288,21 @@ static struct hca_route route_from(const struct fabric_qp *qp)
 	r.sgid[10] = r.sgid[11] = r.dgid[10] = r.dgid[11] = 0xff;
 	r.sgid[15] = (uint8_t)(qp->host->index + 1);
 	r.dgid[15] = (uint8_t)(2 - qp->host->index);
+	if (!qp->host->fabric->is_ethernet) {
+		r.slid = (uint16_t)(qp->host->index + 1);
+		r.dlid = (uint16_t)(2 - qp->host->index);
+	}
+	return r;
+}
+
+struct hca_route fabric_route_of_peer(const struct fabric_qp *qp)
+{
+	struct hca_route to = route_from(qp), r = to;
+
+	memcpy(r.sgid, to.dgid, sizeof(r.sgid));
+	memcpy(r.dgid, to.sgid, sizeof(r.dgid));
+	r.slid = to.dlid;
+	r.dlid = to.slid;
 	return r;
 }
 

@@ -10,11 +10,11 @@
 
 #include "sim/hca/tests/common/stage.h"
 
-struct stage *stage_create(const struct fabric_path *path)
+static struct stage *create(const struct fabric_path *path, bool is_ethernet)
 {
 	struct stage *s = calloc(1, sizeof(*s));
 
-	s->f = fabric_create(true);
+	s->f = fabric_create(is_ethernet);
 	s->f->is_cut = true;
 	s->host = &s->f->host[0];
 	s->qp = fabric_qp_create(s->host, &(struct fabric_qp_options) { .uidx = 1 });
@@ -24,6 +24,16 @@ struct stage *stage_create(const struct fabric_path *path)
 	for (uint32_t i = 0; i < sizeof(s->payload); i++)
 		s->payload[i] = (uint8_t)(i + 1);
 	return s;
+}
+
+struct stage *stage_create(const struct fabric_path *path)
+{
+	return create(path, true);
+}
+
+struct stage *stage_create_ib(void)
+{
+	return create(NULL, false);
 }
 
 void stage_destroy(struct stage *s)
@@ -45,6 +55,8 @@ void stage_inject(struct stage *s, struct hca_packet p)
 	p.dest_qpn = s->qp->qpn;
 	p.pkey = p.pkey ? p.pkey : 0xffff;
 	p.psn = (p.psn + (is_answer ? STAGE_SQ_PSN : STAGE_RQ_PSN)) & HCA_PSN_MASK;
+	if (!p.route.port)
+		p.route = fabric_route_of_peer(s->qp);
 	if (!p.payload)
 		p.payload = s->payload;
 	hca_receive(s->host->hca, &p);

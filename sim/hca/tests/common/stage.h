@@ -25,8 +25,9 @@ struct stage {
 
 /* path may be NULL: the usual. */
 struct stage *stage_create(const struct fabric_path *path);
+struct stage *stage_create_ib(void);	/* on an InfiniBand link */
 void stage_destroy(struct stage *s);
-/* The card receives it. Its PSN counts from the peer's first; that of an answer from ours. */
+/* The card receives it; from the peer, unless it has a route. Its PSN counts from the peer's first; that of an answer from ours. */
 void stage_inject(struct stage *s, struct hca_packet p);
 /* Of n bytes of a message of `whole`, to the start of the memory, asking for an answer. */
 struct hca_packet stage_write_packet(struct stage *s, uint8_t opcode, uint32_t psn, uint32_t n,
