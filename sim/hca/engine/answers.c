@@ -24,14 +24,36 @@ bool hca_answers_have_room(const struct hca_qp *qp)
 	return qp->resp.queue_tail - qp->resp.queue_head < HCA_MAX_READS;
 }
 
+/* Answers that were sent in this round are not on the wire before its end: what came in it
+ * was sent without them. */
+uint32_t hca_answers_owed(struct hca_qp *qp)
+{
+	struct hca_responder *r = &qp->resp;
+
+	if (r->round == qp->hca->round)
+		return r->nr_owed;
+	r->round = qp->hca->round;
+	r->nr_owed = 0;
+	for (uint32_t i = r->queue_head; i != r->queue_tail; i++)
+		r->nr_owed += !r->queue[i % HCA_MAX_READS].is_again;
+	return r->nr_owed;
+}
+
 static void enqueue(struct hca_qp *qp, const struct hca_answer *a)
 {
 	qp->resp.queue[qp->resp.queue_tail++ % HCA_MAX_READS] = *a;
 }
 
+static void enqueue_again(struct hca_qp *qp, struct hca_answer a)
+{
+	a.is_again = true;
+	enqueue(qp, &a);
+}
+
 void hca_answer_add(struct hca_qp *qp, const struct hca_answer *a)
 {
 	qp->resp.cache[qp->resp.nr_cached++ % qp->values.max_dest_rd_atomic] = *a;
+	qp->resp.nr_owed++;
 	enqueue(qp, a);
 }
 
@@ -62,7 +84,7 @@ static bool read_again(struct hca_qp *qp, const struct hca_answer *a, const stru
 	part.nr_psns = hca_nr_packets(p->dma_length, hca_mtu(qp));
 	part.address = p->remote_address;
 	part.length = p->dma_length;
-	enqueue(qp, &part);
+	enqueue_again(qp, part);
 	return true;
 }
 
@@ -80,7 +102,7 @@ void hca_answer_again(struct hca_qp *qp, const struct hca_packet *p)
 		if (into < 0 || into >= (int32_t)a->nr_psns || a->is_atomic != is_atomic)
 			continue;
 		if (is_atomic)
-			enqueue(qp, a);
+			enqueue_again(qp, *a);
 		else
 			read_again(qp, a, p);
 		return;

@@ -153,6 +153,7 @@ struct hca_answer {
 	uint64_t address;
 	uint32_t rkey, length, msn;
 	bool is_atomic;
+	bool is_again;			/* of a request that had been answered before */
 	uint64_t original;
 };
 
@@ -174,6 +175,8 @@ struct hca_responder {
 	uint32_t nr_cached;		/* free-running */
 	struct hca_answer queue[HCA_MAX_READS]; /* not all sent yet */
 	uint32_t queue_head, queue_tail; /* free-running */
+	uint64_t round;			/* as of hca: when it was seen that */
+	uint32_t nr_owed;		/* so many requests had not got all of their answer */
 };
 
 enum { HCA_NO_MESSAGE = 0xff };
@@ -209,6 +212,7 @@ struct hca {
 	struct hca_table cqs, srqs;
 	struct hca_qp **qp_table;
 	uint32_t next_qp;
+	uint64_t round;			/* hca_timers(); all between two of them came at once */
 	uint32_t nr_late;		/* CQEs that wait for late_cqe_ns */
 	bool has_rung;			/* a send doorbell, since records were last polled */
 	uint64_t bytes_in_flight;	/* of all QPs */
@@ -351,6 +355,8 @@ uint32_t hca_requester_position(const struct hca_qp *qp);
 void hca_responder_receive(struct hca_qp *qp, const struct hca_packet *p);
 void hca_answers_run(struct hca_qp *qp);
 bool hca_answers_have_room(const struct hca_qp *qp);
+/* New requests that the peer sent while it could not have all of their answer. */
+uint32_t hca_answers_owed(struct hca_qp *qp);
 void hca_answer_add(struct hca_qp *qp, const struct hca_answer *a);
 void hca_answer_again(struct hca_qp *qp, const struct hca_packet *p);
 /* An acknowledgement that takes its turn behind the answers. */

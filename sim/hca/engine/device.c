@@ -73,6 +73,7 @@ int hca_create(struct hca **out, const struct hca_config *c)
 		return -ENOMEM;
 	}
 	h->env = *c->env;
+	h->round = 1;
 	h->config = *c;
 	list_init(&h->pds);
 	list_init(&h->qps);
@@ -265,6 +266,7 @@ uint64_t hca_timers(struct hca *h)
 	uint64_t now = hca_now(h), next = late_cqes(h, now);
 	struct list *n, *following;
 
+	h->round++;
 	for (n = h->active.next; n != &h->active; n = following) {
 		struct hca_qp *qp = list_entry(n, struct hca_qp, active);
 		uint64_t due;

@@ -233,7 +233,8 @@ void hca_send_doorbell(struct hca *h, uint32_t qpn);
 bool hca_poll_records(struct hca *h);
 /* A packet that the wire found sound. */
 void hca_receive(struct hca *h, const struct hca_packet *p);
-/* Runs what is due; when to call again, UINT64_MAX for never. */
+/* To be called when all packets that lay there have been received. Runs what is due; when to
+ * call again, UINT64_MAX for never. */
 uint64_t hca_timers(struct hca *h);
 /* The device is going: every QP to ERR, its WQEs flushed. */
 void hca_remove(struct hca *h);

@@ -210,10 +210,12 @@ static bool write(struct hca_qp *qp, const struct hca_packet *p, uint8_t t)
 	return true;
 }
 
-/* May a READ or an atomic be taken at all? */
+/* May a READ or an atomic be taken at all? A peer that keeps to what was agreed has not more
+ * of them on their way: it asks for the next when an answer has come whole. */
 static bool may_answer(struct hca_qp *qp, uint32_t access)
 {
-	if (!(qp->values.access & access) || !qp->values.max_dest_rd_atomic) {
+	if (!(qp->values.access & access) ||
+	    hca_answers_owed(qp) >= qp->values.max_dest_rd_atomic) {
 		refuse(qp, HCA_AETH_NAK_INVALID_REQUEST);
 		return false;
 	}

@@ -267,6 +267,41 @@ static void acknowledgement_past_a_read_asks_for_it_again(void **state)
 	stage_destroy(s);
 }
 
+/* Two, and the next when one is done: of READs that take pieces, of atomics, and of what is
+ * sent again. */
+static void no_more_reads_than_agreed_are_on_their_way(void **state)
+{
+	struct fabric_path path = fabric_usual;
+	uint32_t piece = 32 * STAGE_MTU;	/* HCA_READ_PACKETS */
+	struct stage *s;
+
+	(void)state;
+	path.max_reads = 2;
+	path.mtu = STAGE_MTU;
+	s = stage_create(&path);
+	post(s, MLX5_OPCODE_ATOMIC_FA, 8);
+	post(s, MLX5_OPCODE_RDMA_READ, piece + 8);
+	post(s, MLX5_OPCODE_ATOMIC_FA, 8);
+	stage_expect_request(s, HCA_FETCH_ADD, 0);
+	stage_expect_request(s, HCA_READ_REQUEST, 1);
+	stage_expect_silence(s);
+	fabric_run(s->f, (4096ULL << 14) + 1000);
+	stage_expect_request(s, HCA_FETCH_ADD, 0);
+	stage_expect_request(s, HCA_READ_REQUEST, 1);
+	stage_expect_silence(s);
+	respond(s, HCA_ATOMIC_ACKNOWLEDGE, 0, 0);
+	stage_expect_request(s, HCA_READ_REQUEST, 33);
+	stage_expect_silence(s);
+	respond(s, HCA_READ_RESPONSE_FIRST, 1, STAGE_MTU);
+	stage_expect_silence(s);
+	for (uint32_t psn = 2; psn <= 32; psn++)
+		respond(s, psn < 32 ? HCA_READ_RESPONSE_MIDDLE : HCA_READ_RESPONSE_LAST, psn,
+			STAGE_MTU);
+	stage_expect_request(s, HCA_FETCH_ADD, 34);
+	stage_expect_silence(s);
+	stage_destroy(s);
+}
+
 static void check_bad_response(uint8_t opcode, uint8_t response, uint32_t n)
 {
 	struct stage *s = stage_create(NULL);
@@ -339,6 +374,7 @@ int main(void)
 		cmocka_unit_test(wqe_that_changed_since_is_not_sent_again),
 		cmocka_unit_test(missing_response_is_asked_for_again),
 		cmocka_unit_test(acknowledgement_past_a_read_asks_for_it_again),
+		cmocka_unit_test(no_more_reads_than_agreed_are_on_their_way),
 		cmocka_unit_test(response_that_does_not_fit_is_bad),
 		cmocka_unit_test(region_that_goes_while_reading_is_a_local_error),
 		cmocka_unit_test(silence_is_retried_from_the_oldest),
