@@ -88,6 +88,8 @@ struct hca_env {
 	/* Hands a packet to the wire. What cannot be sent is lost, as on any wire. */
 	void (*send)(void *ctx, const struct hca_packet *p);
 	uint64_t (*now_ns)(void *ctx);	/* monotonic */
+	/* Optional. What a datagram may hold that leaves by this port now; without: 4096. */
+	uint32_t (*port_mtu_bytes)(void *ctx, uint8_t port);
 	/* An armed CQ has got what it was armed for. */
 	void (*cq_event)(void *ctx, void *cq_cookie);
 	/* cookie: of the object that the event names */
@@ -105,7 +107,6 @@ struct hca_config {
 	uint32_t first_qpn, nr_qpns;	/* the QPNs this process may hand out */
 	uint32_t max_rd_atomic;
 	uint64_t max_mr_bytes;		/* 0: no limit */
-	uint32_t port_mtu_bytes;	/* what a UD message may hold; 0: 4096 */
 };
 
 int hca_create(struct hca **out, const struct hca_config *c);

@@ -82,9 +82,7 @@ static void reset(struct hca_qp *qp)
 	qp->rq_consumed = 0;
 	qp->has_rung = qp->wants_run = qp->lost_cqe = false;
 	qp->has_established = qp->is_drained = false;
-	qp->values.path_mtu_bytes = qp->hca->config.port_mtu_bytes;
-	if (!qp->values.path_mtu_bytes)
-		qp->values.path_mtu_bytes = HCA_MAX_PAYLOAD;
+	qp->values.path_mtu_bytes = HCA_MAX_PAYLOAD;
 	list_remove(&qp->active);
 	hca_gauge_forget(qp);
 }

@@ -9,13 +9,23 @@
 
 /* ---- sending ------------------------------------------------------------------------ */
 
+static uint32_t port_mtu(const struct hca_qp *qp)
+{
+	const struct hca_env *env = &qp->hca->env;
+	uint32_t bytes = HCA_MAX_PAYLOAD;
+
+	if (env->port_mtu_bytes)
+		bytes = env->port_mtu_bytes(env->ctx, qp->values.port);
+	return bytes < HCA_MAX_PAYLOAD ? bytes : HCA_MAX_PAYLOAD;
+}
+
 static uint8_t check(struct hca_qp *qp, const struct hca_wqe *w)
 {
 	uint8_t syndrome = hca_wqe_verdict(qp->hca, w);
 
 	if (syndrome)
 		return syndrome;
-	if (w->data.length > hca_mtu(qp))
+	if (w->data.length > port_mtu(qp))
 		return MLX5_CQE_SYNDROME_LOCAL_LENGTH_ERR;
 	if (hca_gather_read(qp->hca, qp->attr.pd, &w->data, 0, qp->hca->payload,
 			    (uint32_t)w->data.length) ||

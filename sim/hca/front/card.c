@@ -87,6 +87,11 @@ static uint64_t env_now_ns(void *ctx)
 	return card_now_ns();
 }
 
+static uint32_t env_port_mtu_bytes(void *ctx, uint8_t port)
+{
+	return __atomic_load_n(&device_of(ctx)->ports[port - 1].active_mtu_bytes, __ATOMIC_RELAXED);
+}
+
 static void env_cq_event(void *ctx, void *cookie)
 {
 	(void)ctx;
@@ -223,7 +228,6 @@ static int make_engine(struct card *card)
 		.is_ethernet = port->wire.is_ethernet,
 		.first_qpn = slot << HOST_SLOT_SHIFT,
 		.nr_qpns = 1U << HOST_SLOT_SHIFT,
-		.port_mtu_bytes = port->active_mtu_bytes,
 	};
 
 	uverbs_fill_config(&c);
@@ -231,6 +235,7 @@ static int make_engine(struct card *card)
 		.ctx = card,
 		.send = env_send,
 		.now_ns = env_now_ns,
+		.port_mtu_bytes = env_port_mtu_bytes,
 		.cq_event = env_cq_event,
 		.async_event = env_async_event,
 		.trace = trace_is_on() ? env_trace : NULL,

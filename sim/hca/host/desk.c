@@ -201,8 +201,10 @@ static void set_link(struct desk *d, uint32_t device, uint32_t port, bool is_up)
 
 static void set_mtu(struct desk *d, uint32_t device, uint32_t port, uint32_t bytes)
 {
+	uint32_t *active = &d->table->devices[device].ports[port - 1].active_mtu_bytes;
+
 	devices_lock(d->table);
-	d->table->devices[device].ports[port - 1].active_mtu_bytes = bytes;
+	__atomic_store_n(active, bytes, __ATOMIC_RELAXED);
 	devices_unlock(d->table);
 }
 

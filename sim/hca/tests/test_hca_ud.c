@@ -275,6 +275,27 @@ static void send_error_stops_sending_only(void **state)
 	couple_destroy(c);
 }
 
+static void port_that_carries_less_now_refuses_what_it_carried(void **state)
+{
+	struct couple *c = couple_create(true);
+	struct fabric_cqe e;
+
+	(void)state;
+	post(c, MLX5_OPCODE_SEND, 1025, QKEY, c->b->qpn);
+	assert_true(fabric_poll(c->a->send_cq, &e));
+	assert_int_equal(e.opcode, MLX5_CQE_REQ);
+	c->f->host[0].port_mtu_bytes = 1024;
+	post(c, MLX5_OPCODE_SEND, 1024, QKEY, c->b->qpn);
+	assert_true(fabric_poll(c->a->send_cq, &e));
+	assert_int_equal(e.opcode, MLX5_CQE_REQ);
+	post(c, MLX5_OPCODE_SEND, 1025, QKEY, c->b->qpn);
+	assert_true(fabric_poll(c->a->send_cq, &e));
+	assert_int_equal(e.opcode, MLX5_CQE_REQ_ERR);
+	assert_int_equal(e.syndrome, MLX5_CQE_SYNDROME_LOCAL_LENGTH_ERR);
+	assert_int_equal(fabric_state(c->a), HCA_QP_SQE);
+	couple_destroy(c);
+}
+
 static void address_vector_says_where_it_goes(void **state)
 {
 	struct couple *c = couple_create(true);
@@ -320,6 +341,7 @@ int main(void)
 		cmocka_unit_test(privileged_qkey_means_the_queue_pairs_own),
 		cmocka_unit_test(datagram_that_fits_no_receive_fails_the_receiver),
 		cmocka_unit_test(send_error_stops_sending_only),
+		cmocka_unit_test(port_that_carries_less_now_refuses_what_it_carried),
 		cmocka_unit_test(address_vector_says_where_it_goes),
 	};
 

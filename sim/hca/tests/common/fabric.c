@@ -158,6 +158,13 @@ static uint64_t now_ns(void *ctx)
 	return ((struct fabric_host *)ctx)->fabric->now_ns;
 }
 
+static uint32_t port_mtu_bytes(void *ctx, uint8_t port)
+{
+	if (port != 1)
+		abort();
+	return ((struct fabric_host *)ctx)->port_mtu_bytes;
+}
+
 static void on_cq_event(void *ctx, void *cookie)
 {
 	struct fabric_host *h = ctx;
@@ -204,7 +211,9 @@ static void start(struct fabric *f, int index, bool is_ethernet)
 
 	h->fabric = f;
 	h->index = index;
-	h->env = (struct hca_env) { h, send, now_ns, on_cq_event, on_event, on_trace };
+	h->port_mtu_bytes = MOST_BYTES;
+	h->env = (struct hca_env) { h, send, now_ns, port_mtu_bytes, on_cq_event, on_event,
+				    on_trace };
 	if (hca_create(&h->hca, &c) || hca_pd_create(h->hca, &h->pd))
 		abort();
 }

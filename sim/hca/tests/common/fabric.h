@@ -45,6 +45,7 @@ struct fabric_host {
 	struct hca_pd *pd;
 	struct fabric_event events[FABRIC_EVENTS];
 	uint32_t nr_events, cq_events;
+	uint32_t port_mtu_bytes;
 	void *last_cq;
 };
 
