@@ -77,7 +77,7 @@ static bool gid_at(void *ctx, struct cm_place at, uint32_t index, uint8_t gid[16
 
 	if (!p || index >= WIRE_MAX_GIDS)
 		return false;
-	memcpy(gid, p->wire.gids[index], 16);
+	wire_gid_get(&p->wire.gids, index, gid);
 	return true;
 }
 
@@ -146,7 +146,7 @@ static bool resolve_ib(void *ctx, struct cm_place from, const uint8_t ip[16], ui
 	*lid = (uint16_t)((ip[14] << 8 | ip[15]) & WIRE_LID_MASK);
 	if (own[12] != ip[12] || own[13] != ip[13] || (own[14] ^ ip[14]) & 0x80 || !*lid)
 		return false;
-	memcpy(gid, p->wire.gids[0], 8);
+	wire_gid_get(&p->wire.gids, 0, gid);
 	wire_ib_guid(ip + 12, gid + 8);
 	return true;
 }

@@ -191,10 +191,8 @@ static void set_link(struct desk *d, uint32_t device, uint32_t port, bool is_up)
 
 	if (!!p->wire.is_up == is_up)
 		return;
-	devices_lock(d->table);
 	p->wire.is_up = is_up;
 	p->state = is_up ? HOST_PORT_ACTIVE : HOST_PORT_DOWN;
-	devices_unlock(d->table);
 	folder_update(d->table, device);
 	tell(d, device, port, is_up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
 }
@@ -203,9 +201,7 @@ static void set_mtu(struct desk *d, uint32_t device, uint32_t port, uint32_t byt
 {
 	uint32_t *active = &d->table->devices[device].ports[port - 1].active_mtu_bytes;
 
-	devices_lock(d->table);
 	__atomic_store_n(active, bytes, __ATOMIC_RELAXED);
-	devices_unlock(d->table);
 }
 
 static void tell_gids(struct desk *d, uint32_t device, uint32_t port)
@@ -217,7 +213,7 @@ static void tell_gids(struct desk *d, uint32_t device, uint32_t port)
 static void set_gid(struct desk *d, uint32_t device, uint32_t port, const struct knob_setting *s)
 {
 	d->by_hand[device][port - 1].gids |= 1u << s->index;
-	devices_set_gid(d->table, &d->table->devices[device].ports[port - 1], s->index, s->gid);
+	wire_gid_set(&d->table->devices[device].ports[port - 1].wire.gids, s->index, s->gid);
 	tell_gids(d, device, port);
 }
 
@@ -237,11 +233,9 @@ static void remove_device(struct desk *d, uint32_t device)
 {
 	if (d->table->devices[device].is_removed)
 		return;
-	devices_lock(d->table);
 	d->table->devices[device].is_removed = 1;
 	for (uint32_t i = 0; i < HOST_MAX_PORTS; i++)
 		d->table->devices[device].ports[i].wire.is_up = 0;
-	devices_unlock(d->table);
 	folder_remove_device(d->table);
 	host_cm_removed(d->cm, device);
 	tell(d, device, 0, IBV_EVENT_DEVICE_FATAL);
@@ -270,8 +264,8 @@ static void follow_port(struct desk *d, uint32_t device, uint32_t port)
 	const struct desk_port *by_hand = &d->by_hand[device][port - 1];
 	bool is_up, has_new_gids;
 
-	if (!devices_follow(d->table, &d->table->devices[device].ports[port - 1], by_hand->gids,
-			    &is_up, &has_new_gids))
+	if (!devices_follow(&d->table->devices[device].ports[port - 1], by_hand->gids, &is_up,
+			    &has_new_gids))
 		return;
 	if (has_new_gids)
 		tell_gids(d, device, port);

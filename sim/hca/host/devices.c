@@ -198,12 +198,13 @@ static void fill_ib(struct host_port *p, const struct interface *i)
 {
 	static const uint8_t prefix[8] = { 0xfe, 0x80 };
 	const uint8_t *ip = i->addresses[0];
+	uint8_t gid[16];
 
 	memcpy(p->wire.address, ip, 16);
 	p->wire.lid = (uint32_t)(ip[14] << 8 | ip[15]) & WIRE_LID_MASK;
-	memcpy(p->wire.gids[0], prefix, 8);
-	wire_ib_guid(ip + 12, p->wire.gids[0] + 8);
-	p->wire.nr_gids = 1;
+	memcpy(gid, prefix, 8);
+	wire_ib_guid(ip + 12, gid + 8);
+	wire_gid_set(&p->wire.gids, 0, gid);
 }
 
 static void fill_port(struct host_port *p, const struct interface *i, bool is_ethernet)
@@ -219,14 +220,15 @@ static void fill_port(struct host_port *p, const struct interface *i, bool is_et
 		fill_ib(p, i);
 		return;
 	}
-	memcpy(p->wire.gids, i->addresses, sizeof(p->wire.gids));
-	p->wire.nr_gids = i->nr;
+	for (uint32_t k = 0; k < i->nr; k++)
+		wire_gid_set(&p->wire.gids, k, i->addresses[k]);
 }
 
 static void fill_device(struct host_device *d, uint32_t n, const struct interface *list,
 			uint32_t nr, const struct holder_config *c)
 {
 	bool is_ethernet = c->link != HOLDER_LINK_IB;
+	uint8_t gid[16];
 
 	*d = (struct host_device){ .nr_ports = c->nr_ports };
 	snprintf(d->name, sizeof(d->name), "mlx5_%u", n);
@@ -237,8 +239,9 @@ static void fill_device(struct host_device *d, uint32_t n, const struct interfac
 
 		fill_port(&d->ports[i], k < nr ? &list[k] : &lo, is_ethernet);
 	}
+	wire_gid_get(&d->ports[0].wire.gids, 0, gid);
 	d->node_guid = is_ethernet ? guid_of_mac(d->ports[0].mac) :
-				     guid_number(d->ports[0].wire.gids[0] + 8);
+				     guid_number(gid + 8);
 }
 
 static int check_lids(const struct host_table *t, char *text)
@@ -286,35 +289,6 @@ int devices_find(struct host_table *t, const struct holder_config *c, char *text
 
 /* ---- changes ----------------------------------------------------------------- */
 
-void devices_lock(struct host_table *t)
-{
-	__atomic_store_n(&t->generation, t->generation + 1, __ATOMIC_RELAXED);
-}
-
-void devices_unlock(struct host_table *t)
-{
-	__atomic_store_n(&t->generation, t->generation + 1, __ATOMIC_RELEASE);
-}
-
-void devices_set_gid(struct host_table *t, struct host_port *p, uint32_t index,
-		     const uint8_t gid[16])
-{
-	devices_lock(t);
-	/* Each is seen only by who sees that the generation is odd; host_gid() acquires. */
-	for (int i = 0; i < 16; i++)
-		__atomic_store_n(&p->wire.gids[index][i], gid[i], __ATOMIC_RELEASE);
-	if (p->wire.nr_gids <= index)
-		p->wire.nr_gids = index + 1;
-	devices_unlock(t);
-}
-
-static bool is_empty(const uint8_t gid[16])
-{
-	static const uint8_t zero[16];
-
-	return !memcmp(gid, zero, 16);
-}
-
 static bool interface_has(const struct interface *i, const uint8_t address[16])
 {
 	for (uint32_t k = 0; k < i->nr; k++)
@@ -327,49 +301,45 @@ static bool port_has(const struct wire_port *p, const uint8_t ip[16])
 {
 	if (!p->is_ethernet)
 		return !memcmp(p->address, ip, 16);
-	for (uint32_t i = 0; i < p->nr_gids && i < WIRE_MAX_GIDS; i++)
-		if (!memcmp(p->gids[i], ip, 16))
-			return true;
-	return false;
+	return wire_gid_find(&p->gids, ip) >= 0;
 }
 
-static bool drop_old_gids(struct host_table *t, struct host_port *p, const struct interface *i,
-			  uint32_t kept_gids)
+static bool drop_old_gids(struct host_port *p, const struct interface *i, uint32_t kept_gids)
 {
 	static const uint8_t none[16];
 	bool has_changed = false;
+	uint8_t gid[16];
 
 	for (uint32_t k = 0; k < WIRE_MAX_GIDS; k++) {
-		const uint8_t *gid = p->wire.gids[k];
-
-		if (is_empty(gid) || kept_gids >> k & 1 || interface_has(i, gid))
+		if (!wire_gid_get(&p->wire.gids, k, gid) || kept_gids >> k & 1 ||
+		    interface_has(i, gid))
 			continue;
-		devices_set_gid(t, p, k, none);
+		wire_gid_set(&p->wire.gids, k, none);
 		has_changed = true;
 	}
 	return has_changed;
 }
 
-static bool add_new_gids(struct host_table *t, struct host_port *p, const struct interface *i)
+static bool add_new_gids(struct host_port *p, const struct interface *i)
 {
 	bool has_changed = false;
+	uint8_t gid[16];
 	uint32_t place;
 
 	for (uint32_t k = 0; k < i->nr; k++) {
 		if (port_has(&p->wire, i->addresses[k]))
 			continue;
-		for (place = 0; place < WIRE_MAX_GIDS && !is_empty(p->wire.gids[place]); place++)
+		for (place = 0; wire_gid_get(&p->wire.gids, place, gid); place++)
 			;
 		if (place == WIRE_MAX_GIDS)
 			break;
-		devices_set_gid(t, p, place, i->addresses[k]);
+		wire_gid_set(&p->wire.gids, place, i->addresses[k]);
 		has_changed = true;
 	}
 	return has_changed;
 }
 
-bool devices_follow(struct host_table *t, struct host_port *p, uint32_t kept_gids, bool *is_up,
-		    bool *has_new_gids)
+bool devices_follow(struct host_port *p, uint32_t kept_gids, bool *is_up, bool *has_new_gids)
 {
 	struct interface *list = calloc(MAX_INTERFACES, sizeof(*list)), *found = NULL;
 	uint32_t nr;
@@ -385,8 +355,8 @@ bool devices_follow(struct host_table *t, struct host_port *p, uint32_t kept_gid
 	/* One that is down is not in the list; its addresses may come back with it. */
 	*is_up = found;
 	if (found && p->wire.is_ethernet) {
-		*has_new_gids = drop_old_gids(t, p, found, kept_gids);
-		*has_new_gids |= add_new_gids(t, p, found);
+		*has_new_gids = drop_old_gids(p, found, kept_gids);
+		*has_new_gids |= add_new_gids(p, found);
 	}
 	free(list);
 	return true;

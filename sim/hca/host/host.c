@@ -171,22 +171,10 @@ struct host_memory *host_memory(const struct host *h)
 bool host_gid(const struct host_table *t, uint32_t device, uint32_t port, uint32_t index,
 	      uint8_t gid[16])
 {
-	static const uint8_t zero[16];
-	uint32_t before, after;
-	const uint8_t *from;
-
-	if (device >= HOST_MAX_DEVICES || port - 1 >= HOST_MAX_PORTS || index >= WIRE_MAX_GIDS ||
+	if (device >= HOST_MAX_DEVICES || port - 1 >= HOST_MAX_PORTS ||
 	    device >= t->nr_devices || port > t->devices[device].nr_ports)
 		return false;
-	from = t->devices[device].ports[port - 1].wire.gids[index];
-	do {
-		before = __atomic_load_n(&t->generation, __ATOMIC_ACQUIRE);
-		for (int i = 0; i < 16; i++)
-			gid[i] = __atomic_load_n(&from[i], __ATOMIC_ACQUIRE);
-		after = __atomic_load_n(&t->generation, __ATOMIC_RELAXED);
-		/* A holder that was killed while it wrote leaves it odd: take what is there. */
-	} while (before != after);
-	return memcmp(gid, zero, 16) != 0;
+	return wire_gid_get(&t->devices[device].ports[port - 1].wire.gids, index, gid);
 }
 
 uint32_t host_describe_wire(const struct host_table *t, struct host_memory *m, uint32_t slot,

@@ -50,10 +50,8 @@ struct host_user {			/* of a slot */
 };
 
 struct host_table {
-	uint32_t generation;		/* odd while the holder writes */
 	uint32_t nr_devices;
 	uint32_t use_gso;
-	uint32_t resv;
 	char tree[64];			/* DIR of tree.h */
 	struct host_device devices[HOST_MAX_DEVICES];
 	struct host_user users[HOST_NR_SLOTS];

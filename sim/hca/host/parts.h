@@ -30,15 +30,10 @@ void ports_free(struct ports *p, uint32_t slot);
 /* Fills in devices, ports and GIDs from the interfaces of this network namespace. 0 or
  * -errno and a text. */
 int devices_find(struct host_table *t, const struct holder_config *c, char *text);
-void devices_lock(struct host_table *t);	/* around changes */
-void devices_unlock(struct host_table *t);
-void devices_set_gid(struct host_table *t, struct host_port *p, uint32_t index,
-		     const uint8_t gid[16]);
 /* Follows the interface that carries a port: whether it is up, and on Ethernet the addresses
  * that came and went. Bits of kept_gids say which places others have filled. False: it
  * could not be found out. */
-bool devices_follow(struct host_table *t, struct host_port *p, uint32_t kept_gids, bool *is_up,
-		    bool *has_new_gids);
+bool devices_follow(struct host_port *p, uint32_t kept_gids, bool *is_up, bool *has_new_gids);
 /* A netlink socket, nonblocking, that is readable when interfaces or addresses change; and
  * to empty it. */
 int devices_watch(void);

@@ -28,6 +28,7 @@ static struct ports ports;
 static struct fix {
 	struct wire *a, *b;		/* slots 1 and 2 */
 	struct wire_port port[NR_DEVICES];
+	uint8_t gid[NR_DEVICES][16];
 	struct wire_faults faults[NR_DEVICES];
 	struct wire_counters sent[NR_DEVICES], got[NR_DEVICES];
 	uint64_t now_ns;
@@ -78,12 +79,14 @@ static struct wire *open_end(uint32_t slot, struct wire_counters *counters, bool
 static void describe_ports(void)
 {
 	for (int i = 0; i < NR_DEVICES; i++)
-		f.port[i] = (struct wire_port){ .is_ethernet = i != IB, .is_up = 1, .nr_gids = 1 };
-	inet_pton(AF_INET6, "::ffff:127.0.0.1", f.port[V4].gids[0]);
-	inet_pton(AF_INET6, "::1", f.port[V6].gids[0]);
+		f.port[i] = (struct wire_port){ .is_ethernet = i != IB, .is_up = 1 };
+	inet_pton(AF_INET6, "::ffff:127.0.0.1", f.gid[V4]);
+	inet_pton(AF_INET6, "::1", f.gid[V6]);
 	inet_pton(AF_INET6, "::ffff:127.0.0.3", f.port[IB].address);
-	inet_pton(AF_INET6, "fe80::2:c903:7f00:3", f.port[IB].gids[0]);
+	inet_pton(AF_INET6, "fe80::2:c903:7f00:3", f.gid[IB]);
 	f.port[IB].lid = 3;
+	for (int i = 0; i < NR_DEVICES; i++)
+		wire_gid_set(&f.port[i].gids, 0, f.gid[i]);
 }
 
 static void begin(bool use_gso)
@@ -120,7 +123,7 @@ static struct hca_packet packet(int device, uint32_t psn, uint32_t length)
 	};
 
 	payload[0] = (uint8_t)psn;
-	memcpy(p.route.dgid, f.port[device].gids[0], 16);
+	memcpy(p.route.dgid, f.gid[device], 16);
 	return p;
 }
 
@@ -166,8 +169,8 @@ static void a_packet_comes_with_its_route(void **state)
 		assert_int_equal(f.taken[device].device, device);
 		assert_int_equal(f.taken[device].psn, 7);
 		assert_int_equal(f.taken[device].length, 100);
-		assert_memory_equal(f.taken[device].route.sgid, f.port[device].gids[0], 16);
-		assert_memory_equal(f.taken[device].route.dgid, f.port[device].gids[0], 16);
+		assert_memory_equal(f.taken[device].route.sgid, f.gid[device], 16);
+		assert_memory_equal(f.taken[device].route.dgid, f.gid[device], 16);
 		assert_int_equal(f.taken[device].route.tclass, 0x68);
 		assert_int_equal(f.taken[device].route.hop_limit, 9);
 		assert_int_equal(f.taken[device].route.port, 1);
@@ -191,7 +194,7 @@ static void infiniband_goes_by_lid_with_or_without_grh(void **state)
 	assert_int_equal(f.taken[0].route.sl, 5);
 	assert_false(f.taken[0].route.has_grh);
 	assert_true(f.taken[1].route.has_grh);
-	assert_memory_equal(f.taken[1].route.sgid, f.port[IB].gids[0], 16);
+	assert_memory_equal(f.taken[1].route.sgid, f.gid[IB], 16);
 }
 
 static void cards_of_one_link_type_do_not_hear_the_other(void **state)
@@ -268,7 +271,7 @@ static void what_cannot_be_sent_is_counted(void **state)
 	p.route.port = 2;
 	wire_send(f.a, V4, &p);
 	p = packet(V4, 1, 4);
-	memcpy(p.route.dgid, f.port[V6].gids[0], 16);
+	memcpy(p.route.dgid, f.gid[V6], 16);
 	wire_send(f.a, V4, &p);
 	p = packet(V4, 1, 4);
 	p.opcode = 0xff;

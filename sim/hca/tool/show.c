@@ -86,10 +86,11 @@ static bool is_shown(uint32_t device, uint32_t i)
 
 static bool gid_text(const struct host_port *p, uint32_t i, char text[INET6_ADDRSTRLEN])
 {
-	static const uint8_t zero[16];
+	uint8_t gid[16];
+	bool is_there = wire_gid_get(&p->wire.gids, i, gid);
 
-	inet_ntop(AF_INET6, p->wire.gids[i], text, INET6_ADDRSTRLEN);
-	return memcmp(p->wire.gids[i], zero, 16) != 0;
+	inet_ntop(AF_INET6, gid, text, INET6_ADDRSTRLEN);
+	return is_there;
 }
 
 static const char *link_name(const struct host_port *p)
@@ -178,7 +179,7 @@ static void port_json(const struct host_port *p, unsigned number)
 	       "\"interface\": \"%.16s\", \"lid\": %u, \"gids\": [",
 	       number > 1 ? ", " : "", number, link_name(p), state_name(p), p->active_mtu_bytes,
 	       p->ifname, p->wire.lid);
-	for (uint32_t i = 0; i < WIRE_MAX_GIDS && i < p->wire.nr_gids; i++)
+	for (uint32_t i = 0; i < WIRE_MAX_GIDS && i < p->wire.gids.nr; i++)
 		printf("%s\"%s\"", i ? ", " : "", gid_text(p, i, gid) ? gid : "");
 	printf("]}");
 }

@@ -138,24 +138,18 @@ static bool ib_way(const struct wire_port *port, const struct hca_route *r, stru
 
 /* ---- sending ----------------------------------------------------------------- */
 
-static bool is_zero(const uint8_t address[16])
-{
-	static const uint8_t zero[16];
-
-	return !memcmp(address, zero, 16);
-}
-
 static bool ethernet_way(const struct wire_port *port, const struct hca_route *r,
 			 struct outbox_way *way)
 {
-	if (r->sgid_index >= WIRE_MAX_GIDS)
+	static const uint8_t nobody[16];
+
+	if (!wire_gid_get(&port->gids, r->sgid_index, way->source))
 		return false;
-	memcpy(way->source, port->gids[r->sgid_index], 16);
 	memcpy(way->dest, r->dgid, 16);
 	way->ifindex = port->ifindex;
 	way->tclass = r->tclass;
 	way->hop_limit = r->hop_limit;
-	return !is_zero(way->source) && !is_zero(way->dest) && way->dest[0] != 0xff &&
+	return memcmp(way->dest, nobody, 16) && way->dest[0] != 0xff &&
 	       codec_is_ipv4(way->source) == codec_is_ipv4(way->dest);
 }
 
@@ -258,9 +252,8 @@ static uint8_t port_of(const struct wire_device *d, const uint8_t address[16])
 
 		if (!p->is_ethernet && !memcmp(p->address, address, 16))
 			return (uint8_t)(i + 1);
-		for (uint32_t g = 0; p->is_ethernet && g < WIRE_MAX_GIDS; g++)
-			if (!memcmp(p->gids[g], address, 16))
-				return (uint8_t)(i + 1);
+		if (p->is_ethernet && wire_gid_find(&p->gids, address) >= 0)
+			return (uint8_t)(i + 1);
 	}
 	return 0;
 }
@@ -272,9 +265,9 @@ static void ib_route(const struct wire_port *port, const struct icrc_path *path,
 	r->dlid = lid_of(path->dest);
 	if (!r->has_grh)
 		return;
-	memcpy(r->sgid, port->gids[0], 8);
+	wire_gid_get(&port->gids, 0, r->dgid);
+	memcpy(r->sgid, r->dgid, 8);	/* of the same subnet */
 	wire_ib_guid(path->source + 12, r->sgid + 8);
-	memcpy(r->dgid, port->gids[0], 16);
 }
 
 /* Who sent it, as the card's completion will say. */

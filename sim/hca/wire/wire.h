@@ -15,9 +15,9 @@
 #include <stdint.h>
 
 #include "sim/hca/engine/packet.h"
+#include "sim/hca/wire/gids.h"
 
 #define WIRE_UDP_PORT 4791
-#define WIRE_MAX_GIDS 16
 #define WIRE_LID_MASK 0x7fffu
 #define WIRE_MAX_PORTS 2
 
@@ -28,8 +28,7 @@ struct wire_port {
 	uint32_t is_up;
 	uint32_t ifindex;		/* 0: whichever the route says */
 	uint32_t lid;			/* InfiniBand; 0 on Ethernet */
-	uint32_t nr_gids;		/* <= WIRE_MAX_GIDS; an all-zero GID is an empty place */
-	uint8_t gids[WIRE_MAX_GIDS][16];
+	struct wire_gids gids;
 	uint8_t address[16];		/* InfiniBand: the IPv4 address that carries it */
 };
 
