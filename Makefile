@@ -201,6 +201,8 @@ $(COMMON): $(COMMON_OBJS)
 
 $(B)/tests/test_%: $(B)/tests/test_%.o $(COMMON) $(INTERNAL)
 	$(call link,-lcmocka)
+# OpenSSL as its headers have it, beside what we find of it.
+$(B)/tests/test_tls: LDLIBS += -lssl -lcrypto
 # The replay program's own parts are tested too.
 $(B)/tests/test_replay: $(addprefix $(B)/perf/,replay_objs/trace.o replay_objs/pool.o \
 	replay_objs/map.o common/content.o common/args.o common/samples.o)

@@ -50,6 +50,7 @@ struct engine_config {
 	/* peers */
 	bool peers_enable;		/* peers/enable */
 	bool peers_insecure;		/* peers/insecure */
+	char secret_file[256];		/* peers/secret_file; "": none */
 	uint64_t keepalive_ns;		/* peers/keepalive_ms */
 	uint32_t links_max;		/* limits/peer_connections */
 	/* transports */

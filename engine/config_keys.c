@@ -33,6 +33,11 @@ static bool is_absolute_path(const char *text)
 	return text[0] == '/' && text[1] != '\0';
 }
 
+static bool is_absolute_path_or_none(const char *text)
+{
+	return !*text || is_absolute_path(text);
+}
+
 static bool is_printable(const char *text)
 {
 	for (; *text; text++) {
@@ -98,6 +103,10 @@ static const struct config_key keys[] = {
 	  .initial = "false", .meaning = "listen for engines on other hosts, and call them" },
 	{ .path = "peers/insecure", .type = CONFIG_BOOL, TARGET(peers_insecure),
 	  .initial = "false", .meaning = "let tentd listen beyond this host" },
+	{ .path = "peers/secret_file", .type = CONFIG_TEXT, TARGET(secret_file),
+	  .valid = is_absolute_path_or_none,
+	  .allowed = "\"\", or an absolute path of up to 255 bytes",
+	  .initial = "", .meaning = "peers prove that they know what it holds, by TLS" },
 	{ .path = "peers/keepalive_ms", UINT(keepalive_ns, 10, 60000, 1000000),
 	  .initial = "1000", .meaning = "a peer silent for three of these is dead" },
 	{ .path = "limits/peer_connections", UINT(links_max, 1, 65536, 1),

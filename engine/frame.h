@@ -23,6 +23,7 @@
 
 #define FRAME_VERSION 1u
 #define FRAME_HEAD 12u
+#define FRAME_FIRST_BYTE 'T'
 #define FRAME_MAX 65536u	/* of JSON text */
 #define FRAME_HELLO_MAX 1024u	/* the same, before a peer has said who it is */
 

@@ -15,10 +15,12 @@
 /* ---- out --------------------------------------------------------------- */
 
 /* False: the link has ended. */
-static bool flush(struct engine *e, struct link *l)
+bool link_flush(struct engine *e, struct link *l)
 {
 	size_t sent = 0;
 
+	if (!l->out_used)
+		return true;
 	while (sent < l->out_used) {
 		ssize_t n = send(l->fd, l->out + sent, l->out_used - sent,
 				 MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -42,7 +44,7 @@ static bool flush(struct engine *e, struct link *l)
 	return true;
 }
 
-static bool out_append(struct link *l, const uint8_t *bytes, size_t size)
+bool link_queue(struct link *l, const uint8_t *bytes, size_t size)
 {
 	size_t used = l->out_used + size;
 	uint8_t *out;
@@ -65,13 +67,14 @@ void link_send(struct engine *e, struct link *l, json_t *frame)
 {
 	size_t size;
 	uint8_t *bytes = frame_bytes(frame, &size);
-	bool fits = bytes && !l->over && out_append(l, bytes, size);
+	bool fits = bytes && !l->over && (l->tls ? link_tls_queue(l, bytes, size) :
+						   link_queue(l, bytes, size));
 
 	free(bytes);
 	if (l->over)
 		return;
 	if (fits)
-		flush(e, l);
+		link_flush(e, l);
 	else
 		link_end(e, l, "it does not read what it asked for");
 }
@@ -93,6 +96,12 @@ static void say_hello(struct engine *e, struct link *l)
 	engine_address_print(&e->address, name);
 	link_send(e, l, json_pack("{s:s,s:o,s:s}", "type", "hello",
 				  "epoch", frame_hex(e->epoch), "name", name));
+}
+
+void link_greet(struct engine *e, struct link *l)
+{
+	if (l->peer)
+		say_hello(e, l);
 }
 
 /* Where it says that it listens: an address, or "". */
@@ -197,17 +206,22 @@ static void take_frame(struct engine *e, struct link *l, const json_t *frame)
 
 /* ---- in ---------------------------------------------------------------- */
 
-static void take_bytes(struct engine *e, struct link *l, const uint8_t *bytes, size_t size)
+static const char *fault_of(const struct link *l, enum frame_result result)
 {
-	l->heard_ns = clock_monotonic_ns();
-	l->asked_ns = 0;
+	if (result == FRAME_MAGIC && l->reader.head[0] == TLS_RECORD_HANDSHAKE)
+		return "it speaks TLS, and this engine has no peers/secret_file";
+	return frame_fault(result);
+}
+
+void link_take(struct engine *e, struct link *l, const uint8_t *bytes, size_t size)
+{
 	while (size && !l->over) {
 		json_t *frame = NULL;
 		size_t taken;
 		enum frame_result result = frame_read(&l->reader, bytes, size, &taken, &frame);
 
 		if (result < 0) {
-			link_refuse(e, l, frame_fault(result));
+			link_refuse(e, l, fault_of(l, result));
 			return;
 		}
 		if (frame)
@@ -216,6 +230,16 @@ static void take_bytes(struct engine *e, struct link *l, const uint8_t *bytes, s
 		bytes += taken;
 		size -= taken;
 	}
+}
+
+static void take_wire(struct engine *e, struct link *l, const uint8_t *bytes, size_t size)
+{
+	l->heard_ns = clock_monotonic_ns();
+	l->asked_ns = 0;
+	if (e->links.tls)
+		link_tls_take(e, l, bytes, size);
+	else
+		link_take(e, l, bytes, size);
 }
 
 /* False: the other end did not take the call. */
@@ -232,7 +256,10 @@ static bool connected(struct engine *e, struct link *l)
 	}
 	l->state = LINK_HELLO;
 	l->source.wants_out = false;
-	say_hello(e, l);
+	if (e->links.tls)
+		link_tls_call(e, l);
+	else
+		link_greet(e, l);
 	return !l->over;
 }
 
@@ -244,11 +271,11 @@ static void link_ready(struct engine *e, struct event_source *s)
 
 	if (l->state == LINK_CALLING && !connected(e, l))
 		return;
-	if (l->out_used && !flush(e, l))
+	if (l->out_used && !link_flush(e, l))
 		return;
 	n = recv(l->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
 	if (n > 0)
-		take_bytes(e, l, bytes, (size_t)n);
+		take_wire(e, l, bytes, (size_t)n);
 	else if (n == 0 || (errno != EAGAIN && errno != EINTR))
 		link_end(e, l, NULL);
 	if (!l->over)

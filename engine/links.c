@@ -126,6 +126,7 @@ static void bury(struct links *all)
 		struct link *l = all->dead;
 
 		all->dead = l->next;
+		tls_session_free(l->tls);
 		free(l);
 	}
 }
@@ -159,7 +160,13 @@ bool links_need_patrol(const struct engine *e)
 
 int links_open(struct engine *e, char *error, size_t size)
 {
-	return e->config.peers_enable ? links_listen(e, error, size) : 0;
+	const char *secret_file = e->config.secret_file;
+	int rc;
+
+	if (!e->config.peers_enable)
+		return 0;
+	rc = *secret_file ? tls_open(&e->links.tls, secret_file, error, size) : 0;
+	return rc ? rc : links_listen(e, error, size);
 }
 
 int links_start(struct engine *e)
@@ -183,4 +190,6 @@ void links_close(struct engine *e)
 	if (e->links.fd >= 0)
 		close(e->links.fd);
 	e->links.fd = -1;
+	tls_close(e->links.tls);
+	e->links.tls = NULL;
 }

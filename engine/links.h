@@ -7,6 +7,7 @@
  *
  *   links.c         all of them: the listener, limits, keepalive, the end
  *   link.c          one: bytes in and out, hello
+ *   link_tls.c      one that is secret
  *   links_listen.c  the address an engine listens on
  *   link_serve.c    what those are told who opened one to us
  *
@@ -20,6 +21,7 @@
 #include "engine/control_source.h"
 #include "engine/frame.h"
 #include "engine/segment_name.h"
+#include "engine/tls.h"
 
 #define LINK_HELLO_NS 5000000000ull	/* from connect to hello, at most */
 #define LINK_DEAD_AFTER 3u		/* keepalives without a byte */
@@ -41,6 +43,7 @@ struct link {
 	struct engine_peer *peer;	/* we opened it to this one; NULL: it came to us */
 	struct follow *follows;		/* link_serve.c's: what it asked for, and */
 	uint32_t nr_follows;		/* how many */
+	struct tls_session *tls;	/* NULL: in the clear, or nothing came yet */
 	struct frame_reader reader;
 	uint8_t *out;			/* what the socket did not take yet */
 	size_t out_used, out_room;
@@ -55,6 +58,7 @@ struct links {
 	struct event_source source;	/* the listening socket */
 	int fd;				/* the same; -1: peers are off */
 	bool paused;			/* out of descriptors */
+	struct tls *tls;		/* all links speak it; NULL: there is no secret */
 	struct link *list, *dead;
 	uint32_t nr, nr_hello;		/* that came to us; of these without hello */
 	uint64_t next_patrol_ns;
@@ -92,6 +96,30 @@ void link_end(struct engine *e, struct link *l, const char *why);
 void link_send(struct engine *e, struct link *l, json_t *frame);
 /* Ends it with a last word; why as for link_end(). */
 void link_refuse(struct engine *e, struct link *l, const char *why);
+
+/* The two ends can talk: who called says hello. */
+void link_greet(struct engine *e, struct link *l);
+/* Bytes of frames, as they came. */
+void link_take(struct engine *e, struct link *l, const uint8_t *bytes, size_t size);
+/* Bytes for the wire, for link_flush() to send. False: more than may wait, or no memory. */
+bool link_queue(struct link *l, const uint8_t *bytes, size_t size);
+/* False: the link has ended. */
+bool link_flush(struct engine *e, struct link *l);
+
+/* link_tls.c */
+/* The connection that we opened stands. */
+void link_tls_call(struct engine *e, struct link *l);
+void link_tls_take(struct engine *e, struct link *l, const uint8_t *bytes, size_t size);
+/* Bytes of frames, to be made secret. As link_queue(). */
+bool link_tls_queue(struct link *l, const uint8_t *bytes, size_t size);
+/*
+ * For transports, which open connections of their own: what the two ends of this link and
+ * nobody else can know, another secret for each label ("tent tcp data", say; a constant
+ * of ours). Both ends get the same, so that one who opens a data connection can prove by
+ * it that it belongs to this link. False: the link is not up, or is in the clear, and
+ * there is no such secret: then whoever reads the wire knows what the link was told.
+ */
+bool link_secret(const struct link *l, const char *label, uint8_t secret[TLS_EXPORT_SIZE]);
 
 /* link_serve.c */
 void link_take_describe(struct engine *e, struct link *l, const json_t *frame);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * links_listen.c - where an engine listens for others. tentd: on this host only, unless
- * it is told that it may be asked by anybody. A program: where the existing engine
- * would, and it warns. A port that was asked for is taken or is an error; one that was
- * left to us moves on, and says so.
+ * it has a secret or is told that it may be asked by anybody. A program: where the
+ * existing engine would, and it warns. A port that was asked for is taken or is an error;
+ * one that was left to us moves on, and says so.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -172,10 +172,10 @@ int links_listen(struct engine *e, char *error, size_t size)
 	if (rc)
 		return fail(error, size, "rpc_server_hostname is %s: %s", e->address.host,
 			    gai_strerror(rc));
-	if (c->daemon && !is_loopback(&a) && !c->peers_insecure)
+	if (c->daemon && !is_loopback(&a) && !e->links.tls && !c->peers_insecure)
 		return fail(error, size, "rpc_server_hostname is %s, which is not only this "
-			    "host's; allowed: a loopback address, or peers/insecure",
-			    e->address.host);
+			    "host's; allowed: a loopback address, or peers/secret_file, or "
+			    "peers/insecure", e->address.host);
 	rc = take_port(e, &a, length);
 	engine_address_print(&e->address, name);
 	if (rc < 0)
@@ -183,7 +183,7 @@ int links_listen(struct engine *e, char *error, size_t size)
 			    c->port, name, strerror(-rc));
 	e->links.fd = rc;
 	snprintf(c->host, sizeof(c->host), "%s", e->address.host);
-	if (!is_loopback(&a))
+	if (!is_loopback(&a) && !e->links.tls)
 		notice(e, "peers at %s are not checked: whoever reaches it can ask\n", name);
 	return 0;
 }

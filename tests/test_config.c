@@ -74,6 +74,8 @@ static const struct key_case {
 	  { "1", "\"true\"", "null" } },
 	{ "peers/insecure", "false", { "true", "false" }, { "true", "false" },
 	  { "1", "\"true\"", "null" } },
+	{ "peers/secret_file", "", { "\"/etc/tent/secret\"", "\"\"" },
+	  { "/etc/tent/secret", "" }, { "\"secret\"", "\"/\"", "3", "null" } },
 	{ "peers/keepalive_ms", "1000", { "10", "60000" }, { "10", "60000" },
 	  { "9", "60001", "-1", "\"1 s\"" } },
 	{ "limits/peer_connections", "1024", { "1", "65536" }, { "1", "65536" },

@@ -164,7 +164,7 @@ static void whoever_speaks_something_else_is_refused(void **state)
 {
 	static const struct { const char *bytes; size_t size; const char *why; } wrong[] = {
 		{ "GET / HTTP/1.1\r\n\r\n", 18, "no frame" },
-		{ "\x16\x03\x01\x02\x00", 5, "no frame" },
+		{ "\x16\x03\x01\x02\x00", 5, "it speaks TLS" },
 		{ "TENT\2\0\0\0\2\0\0\0{}", 14, "version" },
 		{ "TENT\0\1\0\0\2\0\0\0{}", 14, "version" },
 		{ "TENT\1\0\0\0\0\0\0\x40", 12, "longer" },

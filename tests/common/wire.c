@@ -2,6 +2,7 @@
 /* wire.c - a peer of an engine, played on a socket. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -40,6 +41,35 @@ struct engine_address wire_address(const struct engine_fix *f)
 	return n.engine;
 }
 
+void wire_expect_fault(const struct engine_fix *f, const char *text)
+{
+	struct tent_client *c;
+	char *answer = NULL;
+	json_t *root;
+
+	assert_int_equal(tent_client_observe(f->path, &c), 0);
+	assert_int_equal(tent_client_query(c, TENT_QUERY_PEERS, &answer), 0);
+	tent_client_detach(c);
+	root = json_loads(answer, 0, NULL);
+	free(answer);
+	assert_non_null(root);
+	if (!strstr(json_string_value(json_object_get(root, "last_fault")), text))
+		fail_msg("\"%s\" is not \"%s\"",
+			 json_string_value(json_object_get(root, "last_fault")), text);
+	json_decref(root);
+}
+
+void wire_secret_file(char path[64], const char *secret)
+{
+	int fd;
+
+	strcpy(path, "/tmp/tent-secret-XXXXXX");
+	fd = mkostemp(path, O_CLOEXEC);		/* mode 0600 */
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, secret, strlen(secret)), strlen(secret));
+	close(fd);
+}
+
 void wire_dial(struct wire *w, const struct engine_address *a)
 {
 	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
@@ -60,11 +90,13 @@ void wire_dial(struct wire *w, const struct engine_address *a)
 void wire_close(struct wire *w)
 {
 	frame_reader_free(&w->reader);
+	tls_session_free(w->tls);
+	w->tls = NULL;
 	close(w->fd);
 	w->fd = -1;
 }
 
-bool wire_write(struct wire *w, const void *bytes, size_t size)
+static bool write_clear(struct wire *w, const void *bytes, size_t size)
 {
 	for (size_t sent = 0; sent < size; ) {
 		ssize_t n = send(w->fd, (const char *)bytes + sent, size - sent, MSG_NOSIGNAL);
@@ -74,6 +106,25 @@ bool wire_write(struct wire *w, const void *bytes, size_t size)
 		sent += (size_t)n;
 	}
 	return true;
+}
+
+/* What TLS has to say. */
+static bool write_said(struct wire *w)
+{
+	uint8_t bytes[4096];
+	size_t n;
+
+	while ((n = tls_take(w->tls, bytes, sizeof(bytes))))
+		if (!write_clear(w, bytes, n))
+			return false;
+	return true;
+}
+
+bool wire_write(struct wire *w, const void *bytes, size_t size)
+{
+	if (!w->tls)
+		return write_clear(w, bytes, size);
+	return tls_write(w->tls, bytes, size) && write_said(w);
 }
 
 void wire_send(struct wire *w, json_t *frame)
@@ -87,7 +138,7 @@ void wire_send(struct wire *w, json_t *frame)
 }
 
 /* More bytes, at most as many as the frame needs would be wasteful: all there are. */
-static bool fill(struct wire *w, int wait_ms)
+static bool fill_clear(struct wire *w, int wait_ms)
 {
 	struct pollfd p = { .fd = w->fd, .events = POLLIN };
 	ssize_t n;
@@ -97,6 +148,40 @@ static bool fill(struct wire *w, int wait_ms)
 	n = recv(w->fd, w->bytes, sizeof(w->bytes), 0);
 	w->used = n > 0 ? (size_t)n : 0;
 	return n > 0;
+}
+
+/* Goes on until TLS has bytes for us, is up, or needs what does not come. */
+static enum tls_result read_secret(struct wire *w, int wait_ms)
+{
+	enum tls_result result;
+
+	for (;;) {
+		result = tls_read(w->tls, w->bytes, sizeof(w->bytes), &w->used);
+		write_said(w);
+		if (result != TLS_MORE || !fill_clear(w, wait_ms))
+			return result;
+		assert_true(tls_put(w->tls, w->bytes, w->used));
+		w->used = 0;
+	}
+}
+
+static bool fill(struct wire *w, int wait_ms)
+{
+	return w->tls ? read_secret(w, wait_ms) == TLS_BYTES : fill_clear(w, wait_ms);
+}
+
+const char *wire_secret(struct wire *w, const struct tls *tls)
+{
+	w->tls = tls_session_create(tls, true);
+	assert_non_null(w->tls);
+	switch (read_secret(w, WIRE_WAIT_MS)) {
+	case TLS_UP:
+		return NULL;
+	case TLS_FAULT:
+		return tls_fault(w->tls);
+	default:
+		return "it ended";
+	}
 }
 
 json_t *wire_receive(struct wire *w, int wait_ms)

@@ -7,12 +7,14 @@
 
 #include "engine/frame.h"
 #include "engine/segment_name.h"
+#include "engine/tls.h"
 #include "tests/common/engine_fix.h"
 
 #define WIRE_WAIT_MS 20000	/* for what must come */
 
 struct wire {
 	int fd;
+	struct tls_session *tls;	/* NULL: in the clear */
 	struct frame_reader reader;
 	uint8_t bytes[8192];
 	size_t used;
@@ -23,9 +25,15 @@ void wire_tune(struct engine_config *c);
 void wire_set(struct engine_config *c, const char *key, const char *value);
 /* Where the engine listens. */
 struct engine_address wire_address(const struct engine_fix *f);
+/* Why the last link ended that the engine ended for a reason holds that text. */
+void wire_expect_fault(const struct engine_fix *f, const char *text);
+/* A file of that name, NUL-terminated in path, that holds a secret. */
+void wire_secret_file(char path[64], const char *secret);
 
 void wire_dial(struct wire *w, const struct engine_address *a);
 void wire_close(struct wire *w);
+/* Speaks TLS from now on, as the end that called. NULL, or what is wrong. */
+const char *wire_secret(struct wire *w, const struct tls *tls);
 /* Sends bytes; false: the other end is closed. */
 bool wire_write(struct wire *w, const void *bytes, size_t size);
 /* Sends a frame; takes the reference. */
