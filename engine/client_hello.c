@@ -30,6 +30,7 @@ static void fill_space(const struct engine *e, struct client *c)
 {
 	c->space.client_id = c->id;
 	c->space.tenant_uid = c->peer.uid;
+	c->space.wakes = &c->tenant->wakes;
 	c->space.compat = e->config.compat;
 	c->space.default_priority = (uint8_t)e->config.default_priority;
 	c->space.deadlines_refused = c->peer.other_clock;

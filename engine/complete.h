@@ -4,6 +4,7 @@
 #define TENT_ENGINE_COMPLETE_H
 
 #include "engine/poller_state.h"
+#include "engine/wakes.h"
 
 /*
  * Ends n transfers of one ring that are in nobody's list any more: their completion,
@@ -31,12 +32,12 @@ static inline void complete_wake_one(struct ring_state *r)
 {
 	if (likely(!ring_host_client_waits(&r->host)))
 		return;
-	r->woken_tail = r->host.cq_tail;
-	ring_host_wake_client(&r->host);
+	if (wake_client(r->poller, r))
+		r->woken_tail = r->host.cq_tail;
 }
 
 /* The late look: a client that waits for what lies there already was missed (order.h
- * says when), and nobody else would ever wake it. */
+ * says when) or had to wait for its wake, and nobody else would ever wake it. */
 void complete_wake_missed(struct ring_state *r);
 
 /* Wakes the clients of rings that were published into in this turn. */

@@ -97,6 +97,7 @@ struct client_space {
 	uint8_t default_priority;	/* enum tent_priority that UNSPEC stands for */
 	bool deadlines_refused;		/* another time namespace */
 	uint32_t condemned;		/* set by the SIGBUS handler: end its rings */
+	struct wake_account *wakes;	/* its tenant's */
 };
 
 /* The first of entries 0..last that reaches end; the caller knows there is one. max_end

@@ -154,15 +154,10 @@ static int start_thread(struct poller *p)
 
 /* ---- making and freeing ------------------------------------------------ */
 
-static uint64_t ticks_of(const struct poller *p, uint64_t ns)
-{
-	return (uint64_t)(((unsigned __int128)ns << 32) / p->clock.tick_mult);
-}
-
 /* 0 turns ageing, or the timeout, off. */
 static int64_t ticks_or_never(const struct poller *p, uint64_t ns)
 {
-	uint64_t ticks = ns ? ticks_of(p, ns) : INT64_MAX;
+	uint64_t ticks = ns ? poller_ticks(p, ns) : INT64_MAX;
 
 	return ticks < INT64_MAX ? (int64_t)ticks : INT64_MAX;
 }
@@ -172,10 +167,11 @@ static void set_times(struct poller *p)
 	uint64_t period = p->o.age_ns / 8;
 
 	period = period < TICK_MIN_NS ? TICK_MIN_NS : period > TICK_MAX_NS ? TICK_MAX_NS : period;
-	p->tick_period = ticks_of(p, period);
-	p->spin_ticks = ticks_of(p, p->o.spin_ns);
-	p->resync_ticks = ticks_of(p, RESYNC_NS);
-	p->stale_ticks = ticks_of(p, STALE_NS);
+	p->tick_period = poller_ticks(p, period);
+	p->cheap_wake_ticks = poller_ticks(p, WAKE_CHEAP_NS);
+	p->spin_ticks = poller_ticks(p, p->o.spin_ns);
+	p->resync_ticks = poller_ticks(p, RESYNC_NS);
+	p->stale_ticks = poller_ticks(p, STALE_NS);
 	p->age_ticks = ticks_or_never(p, p->o.age_ns);
 	p->timeout_ticks = ticks_or_never(p, p->o.request_timeout_ns);
 }

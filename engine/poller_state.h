@@ -42,6 +42,7 @@ struct poller {
 	int64_t age_ticks, timeout_ticks; /* INT64_MAX: never */
 	uint64_t spin_ticks;
 	uint64_t tick_period;		/* ticks between two looks at ages */
+	uint64_t cheap_wake_ticks;	/* a slower wake is looked at, see wakes.h */
 	uint64_t synced;		/* ticks: when clock was last set right */
 	uint64_t resync_ticks, stale_ticks; /* when it should be, when it must be */
 	int64_t quantum;		/* bytes a ring moves before the next one's go */
@@ -67,6 +68,12 @@ void poller_resync(struct poller *p);
 static inline uint64_t poller_ns(const struct poller *p, uint64_t ticks)
 {
 	return ticks_to_ns(&p->clock, ticks);
+}
+
+/* How many ticks that many nanoseconds are. */
+static inline uint64_t poller_ticks(const struct poller *p, uint64_t ns)
+{
+	return (uint64_t)(((unsigned __int128)ns << 32) / p->clock.tick_mult);
 }
 
 /* poller_command.c: begins, advances and answers orders. True: it did something. */

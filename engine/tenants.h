@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/wakes.h"
+
 enum resource {
 	RESOURCE_FDS,	/* descriptors this process holds open */
 	RESOURCE_MAPS,	/* mappings, and places in the table of SIGBUS guards */
@@ -24,6 +26,7 @@ struct tenant {
 	uint32_t nr_rings;
 	uint32_t poller;	/* which serves its rings, while it has some */
 	uint32_t used[RESOURCE_COUNT];
+	struct wake_account wakes;	/* its poller's, while it has rings */
 };
 
 /* Part of struct engine. */

@@ -116,6 +116,7 @@ static void make_client(struct rig_client *c, uint32_t id)
 	}
 	c->segment.table = t;
 	c->space.client_id = id;
+	c->space.wakes = &c->wakes;
 	c->space.default_priority = TENT_PRIORITY_MEDIUM;
 }
 

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "engine/poller_state.h"
+#include "engine/wakes.h"
 #include "tests/common/random.h"
 
 #define RIG_RINGS 4
@@ -23,6 +24,7 @@
  * LOCAL_READ_WRITE; with a gap of a region after each. */
 struct rig_client {
 	struct client_space space;
+	struct wake_account wakes;
 	struct handle_table *handles;
 	struct segment segment;
 	struct region regions[RIG_REGIONS];
