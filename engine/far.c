@@ -84,16 +84,7 @@ void far_put(struct engine *e, struct far_segment *s)
 		far_free_if_over(e, s);
 }
 
-/* ---- asking ------------------------------------------------------------ */
-
-static void ask(struct engine *e, struct far_segment *s, uint32_t first)
-{
-	s->asked = true;
-	s->again = false;
-	link_send(e, s->peer->link,
-		  json_pack("{s:s,s:s,s:I,s:I}", "type", "describe", "segment", s->text, "uid",
-			    (json_int_t)s->owned.segment.tenant_uid, "first", (json_int_t)first));
-}
+/* ---- who waits --------------------------------------------------------- */
 
 static void push_asker(struct far_segment *s, struct client *c)
 {
@@ -162,6 +153,25 @@ static void answer_askers(struct engine *e, struct far_segment *s)
 		client_idle(e, c);
 	}
 	unlink_if_unused(e, s);
+}
+
+/* ---- asking ------------------------------------------------------------ */
+
+/* May end the link, or refuse those who wait and free s. */
+static void ask(struct engine *e, struct far_segment *s, uint32_t first)
+{
+	uint32_t uid = s->owned.segment.tenant_uid;
+
+	if (!link_speaks_for(e, s->peer->link, uid)) {
+		refuse_askers(e, s, TENT_RULE_SEGMENT_UNKNOWN,
+			      "another user's program listens there");
+		return;
+	}
+	s->asked = true;
+	s->again = false;
+	link_send(e, s->peer->link,
+		  json_pack("{s:s,s:s,s:I,s:I}", "type", "describe", "segment", s->text, "uid",
+			    (json_int_t)uid, "first", (json_int_t)first));
 }
 
 void far_open(struct engine *e, struct client *c, const struct segment_name *n)
@@ -286,8 +296,10 @@ void far_take_changed(struct engine *e, struct link *l, const json_t *frame)
 
 void far_peer_up(struct engine *e, struct engine_peer *p)
 {
-	for (struct far_segment *s = p->segments; s && p->state == PEER_UP; s = s->next)
+	for (struct far_segment *s = p->segments, *next; s && p->state == PEER_UP; s = next) {
+		next = s->next;
 		ask(e, s, 0);	/* may end the link, and with it this walk */
+	}
 }
 
 void far_peer_down(struct engine *e, struct engine_peer *p, const char *why)

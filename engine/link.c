@@ -125,6 +125,7 @@ static void up(struct engine *e, struct link *l, uint64_t epoch)
 	l->state = LINK_UP;
 	l->reader.limit = FRAME_MAX;
 	if (l->peer) {
+		link_find_user(e, l);	/* it has taken our call */
 		peer_is_up(e, l->peer, l);
 		return;
 	}
@@ -312,6 +313,8 @@ struct link *link_create(struct engine *e, int fd, const char *from, struct engi
 	frame_reader_init(&l->reader, FRAME_HELLO_MAX);
 	snprintf(l->from, sizeof(l->from), "%s", from);
 	l->opened_ns = l->heard_ns = clock_monotonic_ns();
+	if (!peer)
+		link_find_user(e, l);
 	insert(e, l);
 	return l;
 }

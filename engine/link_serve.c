@@ -173,7 +173,10 @@ void link_take_describe(struct engine *e, struct link *l, const json_t *frame)
 	}
 	name = name_find(&e->names, text);
 	s = name ? name->segment : NULL;
-	if (!s)
+	if (!link_speaks_for(e, l, uid))
+		send_missing(e, l, text, uid, TENT_RULE_SEGMENT_TENANT,
+			     "the engine that asks is another user's");
+	else if (!s)
 		send_missing(e, l, text, uid, TENT_RULE_SEGMENT_UNKNOWN,
 			     "its engine has no such segment");
 	else if (s->tenant_uid != uid)

@@ -165,6 +165,7 @@ int links_open(struct engine *e, char *error, size_t size)
 
 	if (!e->config.peers_enable)
 		return 0;
+	e->links.owner_fd = socket_owner_open();
 	rc = *secret_file ? tls_open(&e->links.tls, secret_file, error, size) : 0;
 	return rc ? rc : links_listen(e, error, size);
 }
@@ -190,6 +191,8 @@ void links_close(struct engine *e)
 	if (e->links.fd >= 0)
 		close(e->links.fd);
 	e->links.fd = -1;
+	if (e->links.owner_fd >= 0)
+		close(e->links.owner_fd);
 	tls_close(e->links.tls);
 	e->links.tls = NULL;
 }

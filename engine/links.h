@@ -9,6 +9,7 @@
  *   link.c          one: bytes in and out, hello
  *   link_tls.c      one that is secret
  *   links_listen.c  the address an engine listens on
+ *   link_user.c     for whose clients the engine at the other end may speak
  *   link_serve.c    what those are told who opened one to us
  *
  * All on the control thread, which waits for no link. A peer is anybody: what it sends
@@ -21,6 +22,7 @@
 #include "engine/control_source.h"
 #include "engine/frame.h"
 #include "engine/segment_name.h"
+#include "engine/socket_owner.h"
 #include "engine/tls.h"
 
 #define LINK_HELLO_NS 5000000000ull	/* from connect to hello, at most */
@@ -43,6 +45,8 @@ struct link {
 	struct engine_peer *peer;	/* we opened it to this one; NULL: it came to us */
 	struct follow *follows;		/* link_serve.c's: what it asked for, and */
 	uint32_t nr_follows;		/* how many */
+	enum socket_owner owner;	/* of the other end, and where that is */
+	uint32_t uid;			/* KNOWN: whose */
 	struct tls_session *tls;	/* NULL: in the clear, or nothing came yet */
 	struct frame_reader reader;
 	uint8_t *out;			/* what the socket did not take yet */
@@ -58,6 +62,7 @@ struct links {
 	struct event_source source;	/* the listening socket */
 	int fd;				/* the same; -1: peers are off */
 	bool paused;			/* out of descriptors */
+	int owner_fd;			/* asks the kernel for users; negative: it does not */
 	struct tls *tls;		/* all links speak it; NULL: there is no secret */
 	struct link *list, *dead;
 	uint32_t nr, nr_hello;		/* that came to us; of these without hello */
@@ -120,6 +125,12 @@ bool link_tls_queue(struct link *l, const uint8_t *bytes, size_t size);
  * there is no such secret: then whoever reads the wire knows what the link was told.
  */
 bool link_secret(const struct link *l, const char *label, uint8_t secret[TLS_EXPORT_SIZE]);
+
+/* link_user.c */
+/* Looks whose the other end is, once that is settled: when it came, or said hello. */
+void link_find_user(const struct engine *e, struct link *l);
+/* May the engine at the other end speak for this user's clients? */
+bool link_speaks_for(const struct engine *e, const struct link *l, uint32_t uid);
 
 /* link_serve.c */
 void link_take_describe(struct engine *e, struct link *l, const json_t *frame);

@@ -183,7 +183,12 @@ int links_listen(struct engine *e, char *error, size_t size)
 			    c->port, name, strerror(-rc));
 	e->links.fd = rc;
 	snprintf(c->host, sizeof(c->host), "%s", e->address.host);
-	if (!is_loopback(&a) && !e->links.tls)
+	if (e->links.tls)
+		return 0;
+	if (!socket_owner_works(e->links.owner_fd, e->links.fd))
+		notice(e, "the kernel does not tell whose sockets are (inet_diag): engines of "
+		       "this host are refused without a peers/secret_file\n");
+	if (!is_loopback(&a))
 		notice(e, "peers at %s are not checked: whoever reaches it can ask\n", name);
 	return 0;
 }

@@ -68,11 +68,22 @@ void far_segments_json(const struct engine *e, json_t *list)
 			json_array_append_new(list, far_json(p, s));
 }
 
-static json_t *caller_json(const struct link *l, uint64_t now)
+/* Where the kernel told, or the other end proved, who is there. */
+static json_t *user_json(const struct engine *e, const struct link *l)
 {
-	return json_pack("{s:s,s:s,s:s,s:o,s:i,s:I}",
+	if (e->links.tls)
+		return json_string("secret");
+	if (l->owner == OWNER_KNOWN)
+		return json_integer(l->uid);
+	return json_string(l->owner == OWNER_HIDDEN ? "hidden" : "elsewhere");
+}
+
+static json_t *caller_json(const struct engine *e, const struct link *l, uint64_t now)
+{
+	return json_pack("{s:s,s:s,s:o,s:s,s:o,s:i,s:I}",
 		"from", l->from,
 		"name", l->name,
+		"user", user_json(e, l),
 		"state", l->state == LINK_UP ? "up" : "hello",
 		"epoch", hex_json(l->epoch),
 		"follows", (int)l->nr_follows,
@@ -90,7 +101,7 @@ json_t *peers_json(const struct engine *e)
 		json_array_append_new(peers, peer_json(p));
 	for (const struct link *l = e->links.list; l; l = l->next)
 		if (!l->peer)
-			json_array_append_new(callers, caller_json(l, now));
+			json_array_append_new(callers, caller_json(e, l, now));
 	return json_pack("{s:s,s:I,s:I,s:s,s:o,s:o}",
 		"listens", e->links.fd < 0 ? "" : name,
 		"accepted", (json_int_t)e->links.accepted,
