@@ -19,6 +19,24 @@
 
 /* ---- answers ----------------------------------------------------------- */
 
+static int send_charged(struct client *c, struct ctl_message *m)
+{
+	uint64_t before = clock_thread_cpu_ns();
+	int rc = ctl_send(c->sock, m, MSG_DONTWAIT);
+
+	client_pays(c, clock_thread_cpu_ns() - before);
+	return rc;
+}
+
+static int receive_charged(struct client *c, struct ctl_message *m)
+{
+	uint64_t before = clock_thread_cpu_ns();
+	int rc = ctl_recv(c->sock, m, MSG_DONTWAIT);
+
+	client_pays(c, clock_thread_cpu_ns() - before);
+	return rc;
+}
+
 static void send_reply(struct engine *e, struct client *c, struct ctl_message *m, size_t size)
 {
 	m->head = (struct tent_ctl_head){
@@ -26,7 +44,7 @@ static void send_reply(struct engine *e, struct client *c, struct ctl_message *m
 		.cookie = c->request.cookie,
 	};
 	/* One that does not read its answers is not waited for. */
-	if (ctl_send(c->sock, m, MSG_DONTWAIT) < 0)
+	if (send_charged(c, m) < 0)
 		client_end(e, c, TENT_RULE_RING_CLOSED);
 }
 
@@ -181,7 +199,7 @@ void client_go_on(struct engine *e, struct client *c)
 	if (c->over)
 		end_over(e, c);
 	else if (!c->busy)
-		control_rearm(e, &c->socket);	/* nothing, if it ended */
+		client_listen(e, c);
 }
 
 void client_identified(struct engine *e, struct client *c, struct errand *errand)
@@ -209,12 +227,12 @@ static void client_ready(struct engine *e, struct event_source *s)
 	if (next == PEEK_LOADED)
 		rc = errand_receive(e, c);
 	else if (next == PEEK_PLAIN)
-		client_received(e, c, ctl_recv(c->sock, &m, MSG_DONTWAIT), &m);
+		client_received(e, c, receive_charged(c, &m), &m);
 	ctl_close_fds(&m);	/* those that nobody took */
 	if (rc < 0 || next == PEEK_END)
 		client_end(e, c, TENT_RULE_RING_CLOSED);
 	if (!c->busy && !c->errand)
-		control_rearm(e, s);	/* nothing, if it ended */
+		client_listen(e, c);
 }
 
 void client_await(struct engine *e, struct client *c,
@@ -282,6 +300,7 @@ void client_abandon_errand(struct engine *e, struct client *c)
 
 void client_look_again(struct engine *e, struct client *c)
 {
+	client_wake_up(e, c);
 	if (c->lingers)
 		end_over(e, c);
 }
@@ -313,6 +332,7 @@ void client_end(struct engine *e, struct client *c, uint16_t rule)
 		return;
 	c->ending = true;
 	c->end_rule = rule;
+	client_rest_ends(e, c);
 	control_unwatch(e, &c->socket);
 	control_unwatch(e, &c->death);
 	far_forget_asker(e, c);
@@ -326,7 +346,7 @@ void client_idle(struct engine *e, struct client *c)
 	if (c->ending)
 		end_begin(e, c);
 	else if (!c->errand)
-		control_rearm(e, &c->socket);
+		client_listen(e, c);
 }
 
 void clients_bury(struct engine *e)

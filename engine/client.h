@@ -63,6 +63,7 @@ struct client {
 	bool ending;
 	bool over;		/* nothing of it is touched any more */
 	bool lingers;		/* over, but for descriptors that it may still receive */
+	bool rests;		/* is not listened to for a while, see client_rest.c */
 	uint16_t end_rule;	/* what its requests end with */
 	struct round *round;	/* the one it has */
 	struct chore chore;	/* the same */
@@ -123,8 +124,17 @@ void client_go_on(struct engine *e, struct client *c);
 void client_closed(struct engine *e, struct client *c);
 /* The engine stops: goes on without it. */
 void client_abandon_errand(struct engine *e, struct client *c);
-/* It lingered: looks whether that is over. */
+/* It lingered or rested: looks whether that is over. */
 void client_look_again(struct engine *e, struct client *c);
+/* client_rest.c: a system call on its socket took that much of the control thread. */
+void client_pays(struct client *c, uint64_t cpu_ns);
+/* On to its next message, at once or after the rest its tenant owes. */
+void client_listen(struct engine *e, struct client *c);
+/* If it rested: the same again. */
+void client_wake_up(struct engine *e, struct client *c);
+/* It ends: nobody waits for its rest to be over. */
+void client_rest_ends(struct engine *e, struct client *c);
+
 /* Frees those that ended. */
 void clients_bury(struct engine *e);
 bool client_charge(struct engine *e, struct client *c, enum resource r, uint32_t n);

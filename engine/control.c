@@ -163,7 +163,8 @@ static bool needs_patrol(const struct engine *e)
 
 	while (l && !l->paused)
 		l = l->next;
-	return l || (e->guards && e->clients) || e->nr_lingering || links_need_patrol(e);
+	return l || (e->guards && e->clients) || e->nr_lingering || e->nr_resting ||
+	       links_need_patrol(e);
 }
 
 static void all_stopped(struct engine *e, void *context)

@@ -86,6 +86,7 @@ struct engine {
 	uint32_t nr_clients;		/* attached and not refused */
 	uint32_t nr_refused;		/* kept only to be told why */
 	uint32_t nr_lingering;		/* over, with descriptors on their way to them */
+	uint32_t nr_resting;		/* whose tenant owes time */
 	uint32_t last_client_id;
 	uint64_t last_segment;		/* how many segments there ever were */
 	uint64_t clients_ended;		/* over the engine's life */

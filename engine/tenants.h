@@ -27,6 +27,7 @@ struct tenant {
 	uint32_t poller;	/* which serves its rings, while it has some */
 	uint32_t used[RESOURCE_COUNT];
 	struct wake_account wakes;	/* its poller's, while it has rings */
+	uint64_t rest_until_ns;		/* CLOCK_MONOTONIC: what it owes the control thread */
 };
 
 /* Part of struct engine. */

@@ -1,26 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wakes.c - see wakes.h. */
-#include <time.h>
-
 #include "engine/poller_state.h"
 #include "engine/wakes.h"
 
-/* A thread that others push from its core is not charged for that, unlike by ticks. */
-static uint64_t cpu_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-/* Two system calls more than a plain wake, which only suspects pay. */
+/* Two system calls more than a plain wake, which only suspects pay. Unlike ticks, CPU
+ * time has nothing of what others did who pushed us from the core. */
 static void wake_charged(struct poller *p, struct ring_state *r, struct wake_account *a)
 {
-	uint64_t before = cpu_ns(), cost;
+	uint64_t before = clock_thread_cpu_ns(), cost;
 
 	ring_host_wake_client(&r->host);
-	cost = cpu_ns() - before;
+	cost = clock_thread_cpu_ns() - before;
 	a->suspect = cost > WAKE_CHEAP_NS;
 	if (a->suspect)
 		a->until = ticks_now() + poller_ticks(p, cost * WAKE_PART);

@@ -49,6 +49,9 @@ static inline uint64_t ticks_to_ns(const struct tick_clock *c, uint64_t ticks)
 /* CLOCK_MONOTONIC, nanoseconds. */
 uint64_t clock_monotonic_ns(void);
 
+/* CPU time of the calling thread, nanoseconds. */
+uint64_t clock_thread_cpu_ns(void);
+
 /* Measures the tick rate against CLOCK_MONOTONIC; takes some milliseconds. */
 void tick_clock_calibrate(struct tick_clock *c);
 

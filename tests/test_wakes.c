@@ -1,26 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_wakes.c - what waking its clients may cost a poller, and who is charged. */
-#define _GNU_SOURCE
-#include <poll.h>
-#include <sched.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "engine/complete.h"
 #include "tests/common/rig.h"
-
-#define WAITERS 8
-#define ENTRIES 15000u		/* of one poll(), where the limit on descriptors allows it */
+#include "tests/common/waiters.h"
 
 /* From now on the client of this ring wants a token for each publication. */
 static void want_tokens(struct rig_ring *ring)
@@ -105,72 +94,18 @@ static void a_wake_that_was_put_off_comes_once_its_time_is_over(void **state)
 	rig_stop(r);
 }
 
-/* A process that waits on fd as often as it can, for what never happens to it. */
-static pid_t start_waiter(int fd)
-{
-	struct pollfd *entries;
-	struct rlimit l;
-	pid_t child = fork();
-	nfds_t n;
-
-	if (child)
-		return child;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getrlimit(RLIMIT_NOFILE, &l) == 0) {
-		l.rlim_cur = l.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &l);
-	}
-	n = l.rlim_cur < ENTRIES ? l.rlim_cur : ENTRIES;
-	entries = calloc(n, sizeof(*entries));
-	for (nfds_t i = 0; entries && i < n; i++)
-		entries[i] = (struct pollfd){ .fd = fd, .events = POLLMSG };
-	poll(entries, n, -1);
-	_exit(1);
-}
-
-/* It sleeps nowhere else. */
-static bool is_in_poll(pid_t child)
-{
-	char path[64], state = 0;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)child);
-	f = fopen(path, "re");
-	rig_need(f, "the waiter has ended");
-	rig_need(fscanf(f, "%*d (%*[^)]) %c", &state) == 1 && state != 'Z', "no waiter");
-	fclose(f);
-	return state == 'S';
-}
-
-static void start_waiters(pid_t *children, int fd)
-{
-	for (int i = 0; i < WAITERS; i++)
-		children[i] = start_waiter(fd);
-	for (int i = 0; i < WAITERS; i++)
-		while (!is_in_poll(children[i]))
-			sched_yield();
-}
-
-static void end_waiters(const pid_t *children)
-{
-	for (int i = 0; i < WAITERS; i++) {
-		kill(children[i], SIGKILL);
-		waitpid(children[i], NULL, 0);
-	}
-}
-
 /* The first one makes its tenant suspect, the second is measured and paid for. */
 static void a_client_that_many_wait_on_waits_many_times_what_its_wake_cost(void **state)
 {
 	struct rig *r = rig_new(&(struct rig_options){ 0 });
 	struct rig_ring *ring = &r->rings[0];
 	struct wake_account *a = &ring->client->wakes;
-	pid_t children[WAITERS];
+	struct waiters waiters;
 	uint64_t before;
 
 	(void)state;
 	want_tokens(ring);
-	start_waiters(children, ring->host->completion_fd);
+	waiters_start(&waiters, ring->host->completion_fd, -1);
 	assert_true(is_woken(r, ring));
 	assert_true(a->suspect);
 	assert_int_equal(a->until, 0);
@@ -179,7 +114,7 @@ static void a_client_that_many_wait_on_waits_many_times_what_its_wake_cost(void 
 	assert_true(a->until - before > WAKE_PART * r->poller->cheap_wake_ticks);
 	a->until += (uint64_t)1 << 60;	/* whatever the machine does meanwhile */
 	assert_false(is_woken(r, ring));
-	end_waiters(children);
+	waiters_end(&waiters);
 	a->until = ticks_now();
 	assert_true(is_woken_late(r, ring));
 	rig_reap_all(ring);
