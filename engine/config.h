@@ -53,6 +53,8 @@ struct engine_config {
 	char secret_file[256];		/* peers/secret_file; "": none */
 	uint64_t keepalive_ns;		/* peers/keepalive_ms */
 	uint32_t links_max;		/* limits/peer_connections */
+	uint32_t far_max;		/* limits/far_segments_per_tenant */
+	uint32_t far_buffers_max;	/* limits/far_buffers_per_tenant */
 	/* transports */
 	bool shm_enable;		/* transports/shm/enable */
 	bool null_enable;		/* transports/null/enable: for tests and costs */

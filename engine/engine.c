@@ -246,7 +246,7 @@ static int engine_open(struct engine *e, const struct backend *const *backends, 
 		e->guards = false;
 		return fail(error, size, rc, "SIGBUS cannot be taken over: %m");
 	}
-	tenants_open(&e->tenants, e->guards);
+	tenants_open(&e->tenants, e->guards, e->config.far_max, e->config.far_buffers_max);
 	rc = links_open(e, error, size);
 	if (rc == 0)
 		rc = open_backends(e, backends, error, size);

@@ -59,6 +59,7 @@ static void unlink_segment(struct engine *e, struct far_segment *s)
 
 	while (*at != s)
 		at = &(*at)->next;
+	far_leave_peer(e, s);
 	*at = s->next;
 	s->peer = NULL;
 	s->asked = false;
@@ -121,12 +122,14 @@ void far_forget_asker(struct engine *e, struct client *c)
 	unlink_if_unused(e, s);
 }
 
-/* rule: SEGMENT_UNKNOWN or SEGMENT_TENANT. */
+/* rule: SEGMENT_UNKNOWN, SEGMENT_TENANT or MEM_LIMIT. */
 static void refuse_one(struct engine *e, struct client *c, const char *name, uint16_t rule,
 		       const char *why)
 {
 	if (rule == TENT_RULE_SEGMENT_TENANT)
 		client_refuse(e, c, rule, c->peer.uid);
+	else if (rule == TENT_RULE_MEM_LIMIT)
+		client_refuse_text(e, c, rule, 0, "%s", why);
 	else
 		segment_refuse_unknown(e, c, name, why);
 	client_idle(e, c);
@@ -174,52 +177,85 @@ static void ask(struct engine *e, struct far_segment *s, uint32_t first)
 			    (json_int_t)uid, "first", (json_int_t)first));
 }
 
-void far_open(struct engine *e, struct client *c, const struct segment_name *n)
+/* The client waits for it. False: it was refused, and waits for nothing. */
+static bool wait_for(struct engine *e, struct client *c, struct engine_peer *p, const char *text)
 {
-	struct engine_peer *p = peer_find(e, &n->engine);
-	struct far_segment *s = p ? find(p, n->text, c->peer.uid) : NULL;
+	struct far_segment *s = find(p, text, c->peer.uid);
 
-	if (p && !s)
-		s = create(p, n->text, c->peer.uid);
 	if (!s) {
-		segment_refuse_unknown(e, c, n->text, "there is no room for it");
-		return;
-	}
-	if (s->known && p->state == PEER_UP && !load_relaxed(&s->owned.segment.lost)) {
-		segment_open_found(e, c, &s->owned.segment);
-		unlink_if_unused(e, s);
-		return;
+		s = create(p, text, c->peer.uid);
+		if (!s) {
+			segment_refuse_unknown(e, c, text, "there is no memory for it");
+			return false;
+		}
+		if (!far_pay(e, c, p, s)) {
+			unlink_segment(e, s);
+			return false;
+		}
 	}
 	push_asker(s, c);
 	if (p->state == PEER_UP && !s->asked)
 		ask(e, s, 0);
 	else
 		peer_call(e, p);
+	return true;
+}
+
+void far_open(struct engine *e, struct client *c, const struct segment_name *n)
+{
+	struct engine_peer *p = peer_find(e, &n->engine);
+	struct far_segment *s = p ? find(p, n->text, c->peer.uid) : NULL;
+
+	if (!p) {
+		segment_refuse_unknown(e, c, n->text, "there is no room for its engine");
+	} else if (s && s->known && p->state == PEER_UP &&
+		   !load_relaxed(&s->owned.segment.lost)) {
+		segment_open_found(e, c, &s->owned.segment);
+		unlink_if_unused(e, s);
+	} else {
+		wait_for(e, c, p, n->text);
+	}
 }
 
 /* ---- answers ----------------------------------------------------------- */
 
-/* Another owner has the name: a new segment, for those who wait. */
+/* Another owner has the name: a new segment, for those who wait, and no longer than they
+ * would have. */
 static void replace(struct engine *e, struct far_segment *s)
 {
 	struct engine_peer *p = s->peer;
-	struct client *askers = s->askers;
-	struct far_segment *new;
+	struct client *askers = s->askers, *c;
 	char text[NAME_SIZE];
-	uint32_t uid = s->owned.segment.tenant_uid;
 
 	strcpy(text, s->text);
 	s->askers = NULL;
 	unlink_segment(e, s);
-	if (!askers)
-		return;
-	new = create(p, text, uid);
-	if (!new)
-		return;		/* they end with the engine's memory, in time */
-	new->askers = askers;
-	for (struct client *c = askers; c; c = c->next_asker)
-		c->asks = new;
-	ask(e, new, 0);
+	while ((c = askers)) {
+		uint64_t until_ns = c->asks_until_ns;
+
+		askers = c->next_asker;
+		c->asks = NULL;
+		if (wait_for(e, c, p, text))
+			c->asks_until_ns = until_ns;
+		else
+			client_idle(e, c);
+	}
+}
+
+/* Nobody gets it for lack of memory, our own or what its tenant may have; what was known of
+ * it is not true any more. rc: far_draft_take()'s. */
+static void withhold(struct engine *e, struct far_segment *s, int rc)
+{
+	far_draft_drop(s);
+	if (s->known) {
+		store_relaxed(&s->owned.segment.lost, 1u);
+		far_withdraw(e, s);
+	}
+	if (rc == -3)
+		refuse_askers(e, s, TENT_RULE_MEM_LIMIT, "its engine describes more buffers than "
+			      "this user may have; allowed: limits/far_buffers_per_tenant");
+	else
+		refuse_askers(e, s, TENT_RULE_SEGMENT_UNKNOWN, "there is no memory for it");
 }
 
 static void described(struct engine *e, struct far_segment *s, uint64_t life)
@@ -231,8 +267,7 @@ static void described(struct engine *e, struct far_segment *s, uint64_t life)
 	}
 	s->owned.segment.epoch = life;
 	if (!far_publish(e, s)) {
-		far_draft_drop(s);
-		refuse_askers(e, s, TENT_RULE_SEGMENT_UNKNOWN, "there is no memory for it");
+		withhold(e, s, -2);
 		return;
 	}
 	s->known = true;
@@ -256,11 +291,11 @@ void far_take_segment(struct engine *e, struct link *l, const json_t *frame)
 		described(e, s, life);
 	} else if (rc == 0) {
 		ask(e, s, next);
-	} else if (rc == -2) {
-		s->asked = false;
-		refuse_askers(e, s, TENT_RULE_SEGMENT_UNKNOWN, "there is no memory for it");
-	} else {
+	} else if (rc == -1) {
 		link_end(e, l, "it described a segment wrongly");
+	} else {
+		s->asked = false;
+		withhold(e, s, rc);
 	}
 }
 

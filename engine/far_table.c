@@ -56,7 +56,10 @@ void far_end_put(struct far_end *end)
 
 void far_free_if_over(struct engine *e, struct far_segment *s)
 {
-	if (s->owned.refs || s->peer || s->regions)
+	if (s->owned.refs || s->peer)
+		return;
+	far_refund(e, s);
+	if (s->regions)
 		return;
 	region_table_publish(e, &s->owned.segment, region_table_empty());
 	grace_free(e, s);
@@ -127,6 +130,7 @@ void far_withdraw(struct engine *e, struct far_segment *s)
 	for (uint32_t i = 0; i < old->nr; i++)
 		doom(e, old->entries[i].region);
 	region_table_publish(e, &s->owned.segment, region_table_empty());
+	far_pay_buffers(e, s, 0);
 	drop_some(e);
 }
 
@@ -184,7 +188,8 @@ static bool read_row(const json_t *row, const struct region *before, struct regi
 	return !before || before->base < base || (before->base == base && before->end < r->end);
 }
 
-static bool draft_begin(struct engine *e, struct far_segment *s, const json_t *frame)
+/* 0, or far_draft_take()'s error. */
+static int draft_begin(struct engine *e, struct far_segment *s, const json_t *frame)
 {
 	uint64_t version, life;
 	uint32_t total;
@@ -192,14 +197,16 @@ static bool draft_begin(struct engine *e, struct far_segment *s, const json_t *f
 	far_draft_drop(s);
 	if (!frame_u64(frame, "version", &version) || !frame_u64(frame, "life", &life) ||
 	    !frame_uint(frame, "total", e->config.regions_max, &total))
-		return true;	/* no draft: no such page */
+		return -1;
+	if (total > s->buffers && !far_pay_buffers(e, s, total))
+		return -3;
 	s->draft = calloc(1, sizeof(*s->draft) + (size_t)total * sizeof(s->draft->rows[0]));
 	if (!s->draft)
-		return false;
+		return -2;
 	s->draft->total = total;
 	s->draft->version = version;
 	s->draft->life = life;
-	return true;
+	return 0;
 }
 
 /* -1: one of them is no buffer. */
@@ -229,13 +236,14 @@ int far_draft_take(struct engine *e, struct far_segment *s, const json_t *frame,
 	if (!frame_uint(frame, "first", UINT32_MAX, &first) ||
 	    !frame_u64(frame, "version", &version) || !frame_u64(frame, "life", &life))
 		return -1;
-	if (first == 0 && !draft_begin(e, s, frame))
-		return -2;
+	rc = first == 0 ? draft_begin(e, s, frame) : 0;
+	if (rc)
+		return rc;
 	if (!s->draft || first != s->draft->nr)
 		return -1;
 	*next = 0;
-	if (version != s->draft->version || life != s->draft->life || !frame_uint(frame, "total", UINT32_MAX, &total) ||
-	    total != s->draft->total)
+	if (version != s->draft->version || life != s->draft->life ||
+	    !frame_uint(frame, "total", UINT32_MAX, &total) || total != s->draft->total)
 		return 0;	/* it changed meanwhile: from the start */
 	rc = take_rows(s->draft, json_object_get(frame, "buffers"));
 	*next = s->draft->nr;
@@ -323,6 +331,7 @@ bool far_publish(struct engine *e, struct far_segment *s)
 		return false;
 	doom_left(e, old, new);
 	region_table_publish(e, &s->owned.segment, new);
+	far_pay_buffers(e, s, new->nr);
 	drop_some(e);
 	far_draft_drop(s);
 	return true;

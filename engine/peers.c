@@ -12,6 +12,7 @@
 
 #include "engine/peers.h"
 
+#define LOOKUPS_AGAIN_MAX 32u	/* under way when one that nobody waits for begins */
 #define RETRY_FIRST_NS 100000000ull
 #define RETRY_LAST_NS 5000000000ull
 
@@ -121,7 +122,7 @@ static bool make_room(struct engine *e)
 {
 	struct engine_peer *idle = NULL;
 
-	if (e->peers->nr < PEERS_MAX)
+	if (e->peers->nr < 2 * e->config.far_max)	/* all that tenants may use */
 		return true;
 	for (struct engine_peer *p = e->peers->list; p; p = p->next)
 		if (!p->segments && p->state == PEER_IDLE)
@@ -161,13 +162,20 @@ static void leave(struct engine *e, struct engine_peer *p)
 	p->fault[0] = '\0';
 }
 
+/* Each look-up of a name is a thread. */
+static bool may_call_again(const struct engine *e, const struct engine_peer *p, uint64_t now)
+{
+	return p->state == PEER_IDLE && p->segments && now >= p->retry_ns &&
+	       (p->address.kind != HOST_NAME || e->peers->nr_lookups < LOOKUPS_AGAIN_MAX);
+}
+
 /* Called again as long as somebody has a segment of it. */
 void peers_patrol(struct engine *e, uint64_t now)
 {
 	for (struct engine_peer *p = e->peers->list, *next; p; p = next) {
 		next = p->next;
 		far_patrol(e, p, now);
-		if (p->state == PEER_IDLE && p->segments && now >= p->retry_ns)
+		if (may_call_again(e, p, now))
 			peer_call(e, p);
 		else if (p->state == PEER_UP && !p->segments)
 			leave(e, p);

@@ -6,6 +6,7 @@
  *                   somebody has one open
  *   peers_lookup.c  their host names, looked up by threads that nobody waits for
  *   far.c           their segments: opened, described, withdrawn
+ *   far_limits.c    what of them one tenant may have
  *   far_table.c     what they have registered, as regions that backends can be asked for
  *   link_serve.c    the other side: our segments, as peers ask for them
  *
@@ -20,7 +21,6 @@
 #include "engine/client.h"
 #include "engine/segments.h"
 
-#define PEERS_MAX 4096u		/* engines that are, or were lately, in use */
 #define OPEN_NS 10000000000ull	/* opening a far segment, at most */
 
 enum peer_state { PEER_IDLE, PEER_LOOKUP, PEER_CALLING, PEER_UP };
@@ -51,6 +51,9 @@ struct far_segment {
 	struct far_segment *next;	/* of the peer's */
 	struct engine_peer *peer;	/* NULL: gone */
 	char text[NAME_SIZE];		/* its name at the peer */
+	struct tenant *tenant;		/* pays for it; NULL: nobody, this program opened it */
+	uint32_t buffers;		/* that it pays for */
+	bool pays_fd;			/* and for its peer's connection */
 	uint32_t regions;		/* that point here, doomed ones too */
 	bool known;			/* described at least once in this life */
 	bool asked, again;		/* a description is on its way; and is old already */
@@ -116,9 +119,21 @@ void far_take_segment(struct engine *e, struct link *l, const json_t *frame);
 void far_take_missing(struct engine *e, struct link *l, const json_t *frame);
 void far_take_changed(struct engine *e, struct link *l, const json_t *frame);
 
+/* ---- far_limits.c ---- */
+/* The client's tenant pays for a segment and, when it has no other of that peer, for a
+ * connection. False: it was told that it may not have more. */
+bool far_pay(struct engine *e, struct client *c, const struct engine_peer *p,
+	     struct far_segment *s);
+/* For so many buffers instead of those before. False: it may not have more. */
+bool far_pay_buffers(struct engine *e, struct far_segment *s, uint32_t nr);
+/* It leaves its peer: another one of that tenant takes its part of the connection. */
+void far_leave_peer(struct engine *e, struct far_segment *s);
+/* Nobody has a handle on it any more. */
+void far_refund(struct engine *e, struct far_segment *s);
+
 /* ---- far_table.c ---- */
 /* Takes a page into the draft. 1: all are there; 0: *next is wanted; -1: it is no such
- * page, -2: no memory. */
+ * page, -2: no memory, -3: more buffers than its tenant may have. */
 int far_draft_take(struct engine *e, struct far_segment *s, const json_t *frame, uint32_t *next);
 void far_draft_drop(struct far_segment *s);
 /* The draft becomes the table. False: no memory. */

@@ -36,10 +36,12 @@ static uint32_t map_limit(bool guards)
 	return guards && most > SIGBUS_RANGES_MAX ? SIGBUS_RANGES_MAX : most;
 }
 
-void tenants_open(struct tenants *t, bool guards)
+void tenants_open(struct tenants *t, bool guards, uint32_t far, uint32_t far_buffers)
 {
 	t->limit[RESOURCE_FDS] = fd_limit();
 	t->limit[RESOURCE_MAPS] = map_limit(guards);
+	t->limit[RESOURCE_FAR] = 2 * far;	/* nobody may take more than half */
+	t->limit[RESOURCE_FAR_BUFFERS] = 2 * far_buffers;
 }
 
 void tenants_close(struct tenants *t)
@@ -73,7 +75,7 @@ void tenant_tidy(struct tenants *t, struct tenant *tenant)
 {
 	struct tenant **at = &t->first;
 
-	if (tenant->nr_clients || tenant->nr_names)
+	if (tenant->nr_clients || tenant->nr_names || tenant->used[RESOURCE_FAR])
 		return;
 	while (*at != tenant)
 		at = &(*at)->next;

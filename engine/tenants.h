@@ -15,6 +15,8 @@
 enum resource {
 	RESOURCE_FDS,	/* descriptors this process holds open */
 	RESOURCE_MAPS,	/* mappings, and places in the table of SIGBUS guards */
+	RESOURCE_FAR,	/* segments of other engines */
+	RESOURCE_FAR_BUFFERS,	/* what those have registered */
 	RESOURCE_COUNT
 };
 
@@ -37,12 +39,13 @@ struct tenants {
 	uint32_t used[RESOURCE_COUNT];
 };
 
-/* Reads the limits of this process. guards: mappings are limited by that table too. */
-void tenants_open(struct tenants *t, bool guards);
+/* Reads the limits of this process. guards: mappings are limited by that table too. far,
+ * far_buffers: what one tenant may have of other engines. */
+void tenants_open(struct tenants *t, bool guards, uint32_t far, uint32_t far_buffers);
 void tenants_close(struct tenants *t);
 
-/* The tenant of a user; it stays while it has clients or names, see tenant_tidy(). NULL:
- * no memory. */
+/* The tenant of a user; it stays while it has clients, names or segments of other
+ * engines, see tenant_tidy(). NULL: no memory. */
 struct tenant *tenant_find(struct tenants *t, uint32_t uid);
 /* Frees it when nothing is its any more. */
 void tenant_tidy(struct tenants *t, struct tenant *tenant);
