@@ -259,27 +259,31 @@ static void apply(struct desk *d, uint32_t device, const struct knob_setting *s)
 	}
 }
 
-static void follow_port(struct desk *d, uint32_t device, uint32_t port)
+static bool follow_port(struct desk *d, uint32_t device, uint32_t port)
 {
 	const struct desk_port *by_hand = &d->by_hand[device][port - 1];
 	bool is_up, has_new_gids;
 
 	if (!devices_follow(&d->table->devices[device].ports[port - 1], by_hand->gids, &is_up,
 			    &has_new_gids))
-		return;
+		return false;
 	if (has_new_gids)
 		tell_gids(d, device, port);
 	if (!by_hand->is_held_down)
 		set_link(d, device, port, is_up);
+	return true;
 }
 
-void desk_follow(struct desk *d)
+bool desk_follow(struct desk *d)
 {
+	bool is_done = true;
+
 	for (uint32_t k = 0; k < d->table->nr_devices; k++)
 		for (uint32_t port = 1; port <= d->table->devices[k].nr_ports; port++)
 			if (!d->table->devices[k].is_removed &&
 			    strcmp(d->table->devices[k].ports[port - 1].ifname, "lo") != 0)
-				follow_port(d, k, port);
+				is_done &= follow_port(d, k, port);
+	return is_done;
 }
 
 static bool may_set(struct desk *d, int i)

@@ -45,7 +45,8 @@ int desk_accept(struct desk *d, int listener);
 /* The client has something to say, or is gone. */
 void desk_serve(struct desk *d, int i);
 void desk_drop(struct desk *d, int i);
-/* Something has changed about the network's interfaces. */
-void desk_follow(struct desk *d);
+/* Something has changed about the network's interfaces. False: it could not all be found out,
+ * and is to be tried again. */
+bool desk_follow(struct desk *d);
 
 #endif /* TENT_SIM_HCA_DESK_H */

@@ -23,10 +23,12 @@
 #include "sim/hca/host/parts.h"
 
 #define FIRST_CLIENT_MS 10000	/* whoever started the holder will be here by then */
+#define FOLLOW_AGAIN_NS 100000000
 #define MAX_BATCHES 16		/* of datagrams, before others get their turn */
 
 struct holder {
 	int epoll, signals, listener, network;
+	uint64_t follow_at_ns;		/* the network, once more; UINT64_MAX: it was understood */
 	struct desk desk;
 	struct ports ports;
 	struct folder folder;
@@ -130,6 +132,7 @@ static int open_all(struct holder *h, const struct holder_config *c, char *text)
 	h->signals = signal_fd();
 	if (h->epoll < 0 || h->signals < 0)
 		return -errno;
+	h->follow_at_ns = UINT64_MAX;
 	/* Before the table is made, so that no change is missed. */
 	h->network = devices_watch();
 	if (h->network < 0)
@@ -179,6 +182,11 @@ static void take_client(struct holder *h)
 		desk_drop(&h->desk, i);
 }
 
+static void follow_network(struct holder *h)
+{
+	h->follow_at_ns = desk_follow(&h->desk) ? UINT64_MAX : now_ns(NULL) + FOLLOW_AGAIN_NS;
+}
+
 /* False: the holder's time is over. */
 static bool handle(struct holder *h, uint64_t who)
 {
@@ -190,7 +198,7 @@ static bool handle(struct holder *h, uint64_t who)
 		return true;
 	case WHO_NETWORK:
 		devices_watched(h->network);
-		desk_follow(&h->desk);
+		follow_network(h);
 		return true;
 	case WHO_WIRE:
 		take_packets(h);
@@ -204,9 +212,16 @@ static bool handle(struct holder *h, uint64_t who)
 	}
 }
 
+static uint64_t next_ns(const struct holder *h)
+{
+	uint64_t due = wire_next_ns(h->wire);
+
+	return due < h->follow_at_ns ? due : h->follow_at_ns;
+}
+
 static int wait_ms(const struct holder *h)
 {
-	uint64_t now = now_ns(NULL), due = wire_next_ns(h->wire);
+	uint64_t now = now_ns(NULL), due = next_ns(h);
 
 	if (due <= now)
 		return 0;
@@ -223,10 +238,12 @@ static void serve(struct holder *h)
 	while (goes_on) {
 		int n = epoll_wait(h->epoll, events, 32, wait_ms(h));
 
-		if (!n && !h->desk.had_client && wire_next_ns(h->wire) == UINT64_MAX)
+		if (!n && !h->desk.had_client && next_ns(h) == UINT64_MAX)
 			return;
 		for (int i = 0; i < n; i++)
 			goes_on &= handle(h, events[i].data.u64);
+		if (h->follow_at_ns <= now_ns(NULL))
+			follow_network(h);
 		wire_run(h->wire);
 		wire_flush(h->wire);
 		goes_on &= h->desk.nr_clients || !h->desk.had_client;

@@ -76,6 +76,17 @@ says 0 "192.168.77.9" with -- 'ip addr add 192.168.77.9/24 dev veth0
 	for i in $(seq 100); do $T ctl show | grep gid.*77.9 && break; sleep 0.05; done
 	ip addr del 192.168.77.9/24 dev veth0
 	for i in $(seq 100); do $T ctl show | grep -q gid.*77.9 || exit 0; sleep 0.05; done; exit 1'
+# Told of the change, the holder cannot look at once.
+says 0 "INJECTED" with -- 'ip addr add 192.168.77.9/24 dev veth0
+	for i in $(seq 100); do $T ctl show | grep -q gid.*77.9 && break; sleep 0.05; done
+	for pid in $(ip netns pids $(ip netns identify)); do
+		grep -sqx tent-sim-host /proc/$pid/comm && holder=$pid
+	done
+	strace -o '$LOG'/strace -e trace=socket -e inject=socket:error=ENFILE:when=1 -p $holder &
+	until grep -qs TracerPid:.*[1-9] /proc/$holder/status; do sleep 0.02; done
+	ip addr del 192.168.77.9/24 dev veth0
+	for i in $(seq 100); do $T ctl show | grep -q gid.*77.9 || break; sleep 0.05; done
+	kill $!; wait $!; cat '$LOG'/strace; ! $T ctl show | grep gid.*77.9'
 says 0 "PORT_DOWN" with -- 'ip link set veth0 down
 	for i in $(seq 100); do ibv_devinfo | grep PORT_DOWN && break; sleep 0.05; done
 	ip link set veth0 up
