@@ -187,7 +187,7 @@ $(B)/sim/hca/tests/fuzz_%: $(B)/sim/hca/tests/fuzz_%.o $(HCA)
 	$(call link,-fsanitize=fuzzer)
 # A program as others write them, which the simulator runs.
 $(B)/sim/hca/judges/life: $(B)/sim/hca/judges/life.o
-	$(call link,-libverbs)
+	$(call link,-lrdmacm -libverbs)
 # These play with two cards and the wire of the tests.
 $(B)/sim/hca/tests/fuzz_hca_wqe $(B)/sim/hca/tests/fuzz_hca_packet: \
 	$(addprefix $(B)/sim/hca/tests/common/,fabric.o fabric_objects.o pair.o)

@@ -26,6 +26,7 @@ struct cm_channel {
 	 * that an event waits. */
 	pthread_mutex_t lock;
 	int fd, calls_fd;
+	bool is_inherited;		/* calls_fd is the parent's */
 	uint64_t cookie;
 };
 
@@ -113,6 +114,57 @@ void cm_channel_close(struct cm_channel *c)
 	free(c);
 }
 
+/* ---- after a fork ----------------------------------------------------------------------- */
+
+void cm_channel_inherit(struct cm_channel *c)
+{
+	/* Whoever held it is in the parent. */
+	pthread_mutex_init(&c->lock, NULL);
+	c->is_inherited = true;
+}
+
+static int send_socket(int to, int fd)
+{
+	_Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(int))] = { 0 };
+	struct cmsghdr *h = (struct cmsghdr *)control;
+	char byte[CM_FRAME_JOIN_BYTES] = { 0 };
+	struct iovec iov = { byte, sizeof(byte) };
+	struct msghdr m = {
+		.msg_iov = &iov, .msg_iovlen = 1,
+		.msg_control = control, .msg_controllen = sizeof(control),
+	};
+	ssize_t n;
+
+	*h = (struct cmsghdr){ .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS,
+			       .cmsg_len = CMSG_LEN(sizeof(fd)) };
+	memcpy(CMSG_DATA(h), &fd, sizeof(fd));
+	do {
+		n = sendmsg(to, &m, MSG_NOSIGNAL);
+	} while (n < 0 && errno == EINTR);
+	return n == sizeof(byte) ? 0 : -EIO;
+}
+
+/* On one socket, parent and child would take each other's answers. */
+static int leave_the_parent(struct cm_channel *c)
+{
+	int calls[2], rc;
+
+	if (!c->is_inherited)
+		return 0;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, calls))
+		return -errno;
+	rc = send_socket(c->calls_fd, calls[1]);
+	close(calls[1]);
+	if (rc) {
+		close(calls[0]);
+		return rc;
+	}
+	close(c->calls_fd);
+	c->calls_fd = calls[0];
+	c->is_inherited = false;
+	return 0;
+}
+
 /* ---- calls ---------------------------------------------------------------------------------- */
 
 static int exchange(int fd, const struct cm_request *r, struct cm_answer *a)
@@ -146,7 +198,9 @@ static int call(struct cm_channel *c, int fd, int old_fd, const struct cm_reques
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	pthread_mutex_lock(&c->lock);
-	rc = exchange(c->calls_fd, r, a);
+	rc = leave_the_parent(c);
+	if (!rc)
+		rc = exchange(c->calls_fd, r, a);
 	if (!rc && a->flags & CM_ANSWER_DRAINED)
 		take_byte(fd);
 	if (!rc && a->flags & CM_ANSWER_OLD_DRAINED)

@@ -28,6 +28,9 @@ int cm_channel_fd(const struct cm_channel *c);
  * that the program used, on which GET_EVENT waits if it does not have O_NONBLOCK. */
 ssize_t cm_channel_write(struct cm_channel *c, int fd, const void *command, size_t n);
 
+/* In the child of a fork, which has the channel too: its calls are its own from now on. */
+void cm_channel_inherit(struct cm_channel *c);
+
 /* After the last copy of the program's descriptor was closed in this process. */
 void cm_channel_close(struct cm_channel *c);
 

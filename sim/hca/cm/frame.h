@@ -3,6 +3,9 @@
  * frame.h - what a channel's second socket carries: one request, one answer, each one
  * packet. On the first, the one that the program has, the holder lays a byte when events
  * begin to wait; the process takes it when it is told that none waits any more.
+ *
+ * After a fork both processes have the first. The child hands the holder a second one of
+ * its own, on its parent's: as a packet of CM_FRAME_JOIN_BYTES, which has no answer.
  */
 #ifndef TENT_SIM_HCA_CM_FRAME_H
 #define TENT_SIM_HCA_CM_FRAME_H
@@ -12,6 +15,7 @@
 #define CM_FRAME_COMMAND_BYTES 512u
 #define CM_FRAME_OPTION_BYTES 1024u
 #define CM_FRAME_REPLY_BYTES 512u
+#define CM_FRAME_JOIN_BYTES 1u
 
 struct cm_request {
 	uint32_t command;		/* RDMA_USER_CM_CMD_* */

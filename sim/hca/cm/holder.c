@@ -13,27 +13,30 @@
 
 #include "sim/hca/cm/core.h"
 
-enum { MAX_EVENTS_A_RUN = 64 };
+enum { MAX_EVENTS_A_RUN = 64, MAX_CALLERS = 256 };
 
 enum source_kind { SOURCE_EVENTS, SOURCE_CALLS, SOURCE_TIMER };
 
 struct channel;
 
 struct source {
+	struct source *next;
 	enum source_kind kind;
 	struct channel *channel;
+	int fd;
 };
 
 struct channel {
 	struct channel *next;
 	struct cm_file *file;
-	int events_fd, calls_fd;
-	struct source events, calls;
+	struct source events;
+	struct source *callers;		/* a socket of each process that has the channel */
+	uint32_t nr_callers;
 };
 
 struct cm_holder {
 	struct cm *cm;
-	int epoll_fd, timer_fd;
+	int epoll_fd;
 	uint64_t armed_ns;		/* what the timer is set to; UINT64_MAX: off */
 	struct source timer;
 	struct channel *channels;
@@ -51,11 +54,42 @@ static struct channel *channel_of(struct cm_holder *h, const struct cm_file *f)
 	return c;
 }
 
-static int watch(struct cm_holder *h, int fd, struct source *s)
+static int watch(struct cm_holder *h, struct source *s)
 {
 	struct epoll_event e = { .events = EPOLLIN, .data = { .ptr = s } };
 
-	return epoll_ctl(h->epoll_fd, EPOLL_CTL_ADD, fd, &e) ? -errno : 0;
+	return epoll_ctl(h->epoll_fd, EPOLL_CTL_ADD, s->fd, &e) ? -errno : 0;
+}
+
+static void drop_caller(struct channel *c, struct source *s)
+{
+	struct source **link;
+
+	for (link = &c->callers; *link != s; link = &(*link)->next)
+		;
+	*link = s->next;
+	c->nr_callers--;
+	close(s->fd);
+	free(s);
+}
+
+/* Takes fd over. */
+static int add_caller(struct cm_holder *h, struct channel *c, int fd)
+{
+	struct source *s = c->nr_callers < MAX_CALLERS ? calloc(1, sizeof(*s)) : NULL;
+	int rc;
+
+	if (!s) {
+		close(fd);
+		return -ENOMEM;
+	}
+	*s = (struct source){ .next = c->callers, .kind = SOURCE_CALLS, .channel = c, .fd = fd };
+	c->callers = s;
+	c->nr_callers++;
+	rc = watch(h, s);
+	if (rc)
+		drop_caller(c, s);
+	return rc;
 }
 
 static void free_channel(struct cm_holder *h, struct channel *c)
@@ -67,8 +101,9 @@ static void free_channel(struct cm_holder *h, struct channel *c)
 	*link = c->next;
 	if (c->file)
 		cm_file_close(c->file);
-	close(c->events_fd);
-	close(c->calls_fd);
+	while (c->callers)
+		drop_caller(c, c->callers);
+	close(c->events.fd);
 	free(c);
 }
 
@@ -79,7 +114,7 @@ static void set_readable(struct cm_file *f)
 	struct channel *c = channel_of(h, f);
 
 	if (c)
-		(void)!send(c->events_fd, "e", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+		(void)!send(c->events.fd, "e", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 int cm_holder_channel(struct cm_holder *h, const int fds[2])
@@ -92,16 +127,13 @@ int cm_holder_channel(struct cm_holder *h, const int fds[2])
 		close(fds[1]);
 		return -ENOMEM;
 	}
-	c->events_fd = fds[0];
-	c->calls_fd = fds[1];
-	c->events = (struct source){ SOURCE_EVENTS, c };
-	c->calls = (struct source){ SOURCE_CALLS, c };
+	c->events = (struct source){ .kind = SOURCE_EVENTS, .channel = c, .fd = fds[0] };
 	c->next = h->channels;
 	h->channels = c;
 	c->file = cm_file_create(h->cm, h, set_readable);
-	rc = c->file ? watch(h, c->events_fd, &c->events) : -ENOMEM;
+	rc = add_caller(h, c, fds[1]);
 	if (!rc)
-		rc = watch(h, c->calls_fd, &c->calls);
+		rc = c->file ? watch(h, &c->events) : -ENOMEM;
 	if (rc)
 		free_channel(h, c);
 	return rc;
@@ -111,7 +143,7 @@ int cm_holder_channel(struct cm_holder *h, const int fds[2])
 static void read_events_socket(struct cm_holder *h, struct channel *c)
 {
 	char junk[64];
-	ssize_t n = recv(c->events_fd, junk, sizeof(junk), MSG_DONTWAIT);
+	ssize_t n = recv(c->events.fd, junk, sizeof(junk), MSG_DONTWAIT);
 
 	if (!n || (n < 0 && errno != EAGAIN && errno != EINTR))
 		free_channel(h, c);
@@ -125,8 +157,9 @@ static bool is_sound(const struct cm_request *r, ssize_t n)
 	       r->option_bytes == (size_t)n - offsetof(struct cm_request, option);
 }
 
-static void run_call(struct cm_holder *h, struct channel *c, const struct cm_request *r)
+static void run_call(struct cm_holder *h, const struct source *s, const struct cm_request *r)
 {
+	struct channel *c = s->channel;
 	struct cm_answer answer = { .flags = 0 };
 	struct cm_call *call = &h->call;
 
@@ -146,20 +179,46 @@ static void run_call(struct cm_holder *h, struct channel *c, const struct cm_req
 	answer.response = call->response;
 	answer.reply_bytes = answer.result ? 0 : call->reply_bytes;
 	memcpy(answer.reply, call->reply, answer.reply_bytes);
-	(void)!send(c->calls_fd, &answer, sizeof(answer), MSG_DONTWAIT | MSG_NOSIGNAL);
+	(void)!send(s->fd, &answer, sizeof(answer), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-static void read_call(struct cm_holder *h, struct channel *c)
+/* A packet, and the descriptor that came with it, or -1. */
+static ssize_t receive(int fd, struct cm_request *r, int *passed)
+{
+	_Alignas(struct cmsghdr) uint8_t control[CMSG_LEN(sizeof(int))];
+	struct iovec iov = { r, sizeof(*r) };
+	struct msghdr m = {
+		.msg_iov = &iov, .msg_iovlen = 1,
+		.msg_control = control, .msg_controllen = sizeof(control),
+	};
+	ssize_t n = recvmsg(fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	struct cmsghdr *c = n < 0 ? NULL : CMSG_FIRSTHDR(&m);
+
+	*passed = -1;
+	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+	    c->cmsg_len == CMSG_LEN(sizeof(int)))
+		memcpy(passed, CMSG_DATA(c), sizeof(int));
+	return n;
+}
+
+static void read_call(struct cm_holder *h, struct source *s)
 {
 	struct cm_request request;
-	ssize_t n = recv(c->calls_fd, &request, sizeof(request), MSG_DONTWAIT);
+	int passed;
+	ssize_t n = receive(s->fd, &request, &passed);
 
+	if (n == CM_FRAME_JOIN_BYTES && passed >= 0) {
+		add_caller(h, s->channel, passed);
+		return;
+	}
+	if (passed >= 0)
+		close(passed);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0)			/* the channel itself may live on in a child */
-		epoll_ctl(h->epoll_fd, EPOLL_CTL_DEL, c->calls_fd, NULL);
+		drop_caller(s->channel, s);
 	else if (is_sound(&request, n))
-		run_call(h, c, &request);
+		run_call(h, s, &request);
 }
 
 /* ---- time ---------------------------------------------------------------------------------- */
@@ -177,14 +236,14 @@ static void arm_timer(struct cm_holder *h)
 		t.it_value.tv_sec = (time_t)(wait / 1000000000);
 		t.it_value.tv_nsec = (long)(wait % 1000000000);
 	}
-	timerfd_settime(h->timer_fd, 0, &t, NULL);
+	timerfd_settime(h->timer.fd, 0, &t, NULL);
 }
 
 static void read_timer(struct cm_holder *h)
 {
 	uint64_t count;
 
-	(void)!read(h->timer_fd, &count, sizeof(count));
+	(void)!read(h->timer.fd, &count, sizeof(count));
 	h->armed_ns = UINT64_MAX;
 }
 
@@ -198,13 +257,15 @@ int cm_holder_create(struct cm_holder **out, const struct cm_env *env)
 	if (!h)
 		return -ENOMEM;
 	h->armed_ns = UINT64_MAX;
-	h->timer.kind = SOURCE_TIMER;
 	h->cm = cm_create(env);
 	h->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	h->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-	rc = !h->cm ? -ENOMEM : h->epoll_fd < 0 || h->timer_fd < 0 ? -errno : 0;
+	h->timer = (struct source){
+		.kind = SOURCE_TIMER,
+		.fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC),
+	};
+	rc = !h->cm ? -ENOMEM : h->epoll_fd < 0 || h->timer.fd < 0 ? -errno : 0;
 	if (!rc)
-		rc = watch(h, h->timer_fd, &h->timer);
+		rc = watch(h, &h->timer);
 	if (rc) {
 		cm_holder_destroy(h);
 		return rc;
@@ -221,8 +282,8 @@ void cm_holder_destroy(struct cm_holder *h)
 		cm_destroy(h->cm);
 	if (h->epoll_fd >= 0)
 		close(h->epoll_fd);
-	if (h->timer_fd >= 0)
-		close(h->timer_fd);
+	if (h->timer.fd >= 0)
+		close(h->timer.fd);
 	free(h);
 }
 
@@ -243,7 +304,7 @@ void cm_holder_run(struct cm_holder *h)
 		if (s->kind == SOURCE_TIMER)
 			read_timer(h);
 		else if (s->kind == SOURCE_CALLS)
-			read_call(h, s->channel);
+			read_call(h, s);
 		else
 			read_events_socket(h, s->channel);
 	}

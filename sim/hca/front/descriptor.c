@@ -304,12 +304,15 @@ void descriptor_each_file(void (*fn)(struct card_file *f, void *argument), void 
 			fn(&table[fd]->device, argument);
 }
 
-/* The card stayed with the parent: what the child inherits of it is dead. */
+/* The card stayed with the parent: what the child inherits of it is dead. The connection
+ * manager is the holder's, and serves both. */
 void descriptor_inherit(void)
 {
 	for (int fd = 0; fd < nr_seen; fd++) {
 		struct descriptor *d = table[fd];
 
+		if (d && d->kind == DESCRIPTOR_CM)
+			cm_channel_inherit(d->cm);
 		if (!d || d->is_inherited)
 			continue;
 		d->is_inherited = true;

@@ -5,6 +5,7 @@
  * pages away. Ends with 0 and "life: ok", or says which line failed.
  */
 #define _GNU_SOURCE
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -22,6 +23,7 @@
 #include <unistd.h>
 
 #include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
 
 #define CHECK(truth)							\
 	do {								\
@@ -195,6 +197,50 @@ static void a_child_opens_its_own(struct loop *l)
 	for (int i = 0; i < 20; i++)
 		write_once(l);
 	CHECK(waitpid(child, &status, 0) == child && !status);
+}
+
+/* Resolves an address again and again, and hears of nobody else's. */
+static void resolve_often(struct rdma_event_channel *channel)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(7),
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct rdma_cm_event *event;
+	struct rdma_cm_id *id;
+
+	for (int i = 0; i < 50; i++) {
+		CHECK(!rdma_create_id(channel, &id, NULL, RDMA_PS_TCP));
+		CHECK(!rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, 1000));
+		CHECK(!rdma_get_cm_event(channel, &event));
+		CHECK(event->id == id && event->event == RDMA_CM_EVENT_ADDR_RESOLVED);
+		CHECK(!rdma_ack_cm_event(event) && !rdma_destroy_id(id));
+	}
+}
+
+static void create_often(struct rdma_event_channel *channel)
+{
+	struct rdma_cm_id *id;
+
+	for (int i = 0; i < 200; i++)
+		CHECK(!rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) && !rdma_destroy_id(id));
+}
+
+static void an_event_channel_is_the_child_s_too(void)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	int status;
+	pid_t child;
+
+	CHECK(channel);
+	create_often(channel);
+	child = fork();
+	if (!child) {
+		resolve_often(channel);
+		_exit(0);
+	}
+	create_often(channel);
+	CHECK(waitpid(child, &status, 0) == child && !status);
+	resolve_often(channel);
+	rdma_destroy_event_channel(channel);
 }
 
 static bool is_registering;
@@ -427,6 +473,7 @@ int main(int argc, char **argv)
 		a_child_opens_its_own(&l);
 	for (unsigned i = 1; i <= 8; i++)
 		a_killed_child_harms_nobody(&l, i * 10000);
+	an_event_channel_is_the_child_s_too();
 	a_file_can_be_registered(&l);
 	a_fork_waits_for_no_other_thread(&l);
 	a_cancelled_thread_ends_when_it_has_posted(&l);

@@ -453,6 +453,71 @@ static void test_last_close_frees_the_port(void **state)
 	close_channel(other);
 }
 
+/* What each asks for ends differently, so an answer that went astray shows. */
+static bool creates_ids(struct cm_channel *c)
+{
+	struct rdma_ucm_create_id_resp resp;
+	struct rdma_ucm_create_id cmd = {
+		.uid = UID, .response = (uintptr_t)&resp, .ps = RDMA_PS_TCP,
+	};
+
+	for (int i = 0; i < 500; i++)
+		if (RUN(c, CREATE_ID, cmd, sizeof(resp)) != DONE(cmd))
+			return false;
+	return true;
+}
+
+static bool finds_no_id(struct cm_channel *c)
+{
+	struct rdma_ucm_destroy_id_resp resp;
+	struct rdma_ucm_destroy_id cmd = { .response = (uintptr_t)&resp, .id = CM_MAX_IDS - 1 };
+
+	for (int i = 0; i < 500; i++)
+		if (RUN(c, DESTROY_ID, cmd, sizeof(resp)) != -ENOENT)
+			return false;
+	return true;
+}
+
+static void test_child_and_parent_get_their_own_answers(void **state)
+{
+	struct cm_channel *c = open_channel();
+	pid_t pid = fork();
+	int status;
+
+	(void)state;
+	if (!pid) {
+		cm_channel_inherit(c);
+		_exit(!finds_no_id(c));
+	}
+	assert_true(creates_ids(c));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	create(c);			/* as if it had never been there */
+	close_channel(c);
+}
+
+/* The file is one, whoever made the id and whoever asks. */
+static void test_child_takes_events_of_its_parents_ids(void **state)
+{
+	struct cm_channel *c = open_channel();
+	uint32_t id = create(c);
+	struct rdma_ucm_event_resp e;
+	pid_t pid = fork();
+	int status;
+
+	(void)state;
+	if (!pid) {
+		cm_channel_inherit(c);
+		resolve(c, id);
+		_exit(get_event(c, &e) <= 0 || e.id != id || is_readable(c));
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_false(is_readable(c));
+	assert_int_equal(destroy(c, id), 1);
+	close_channel(c);
+}
+
 static void test_holder_that_dies(void **state)
 {
 	struct rdma_ucm_create_id cmd = { .uid = UID, .ps = RDMA_PS_TCP };
@@ -484,6 +549,8 @@ int main(void)
 		TEST(test_bad_pointers),
 		TEST(test_migrate_checks_the_descriptor),
 		TEST(test_last_close_frees_the_port),
+		TEST(test_child_and_parent_get_their_own_answers),
+		TEST(test_child_takes_events_of_its_parents_ids),
 		TEST(test_holder_that_dies),
 	};
 
