@@ -7,12 +7,16 @@
 #undef _FORTIFY_SOURCE
 #define _GNU_SOURCE
 #include <errno.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
+#include <sys/syscall.h>
+#include <threads.h>
+#include <unistd.h>
 
 #include "sim/hca/front/interpose.h"
 #include "sim/hca/mem/fault.h"
@@ -20,7 +24,7 @@
 /* Programs still call them. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
-__attribute__((constructor)) static void start(void)
+__attribute__((constructor)) static void adopt_mask(void)
 {
 	fault_adopt_mask();
 }
@@ -167,7 +171,7 @@ INTERPOSE int sigsetmask(int mask)
 	return change_int_mask(SIG_SETMASK, mask);
 }
 
-/* ---- masks for the time of a call, or of a thread ----------------------------------- */
+/* ---- masks for the time of a call ---------------------------------------------------- */
 
 INTERPOSE int sigsuspend(const sigset_t *mask)
 {
@@ -219,9 +223,106 @@ INTERPOSE int epoll_pwait2(int fd, struct epoll_event *events, int nr,
 	return NEXT(epoll_pwait2)(fd, events, nr, timeout, fault_open_mask(mask, &open));
 }
 
-INTERPOSE int pthread_attr_setsigmask_np(pthread_attr_t *attr, const sigset_t *mask)
-{
-	sigset_t open;
+/* ---- what waits ------------------------------------------------------------------------ */
 
-	return NEXT(pthread_attr_setsigmask_np)(attr, fault_open_mask(mask, &open));
+INTERPOSE int sigpending(sigset_t *set)
+{
+	int rc = NEXT(sigpending)(set);
+
+	if (!rc)
+		fault_add_pending(set);
+	return rc;
+}
+
+INTERPOSE int sigtimedwait(const sigset_t *set, siginfo_t *out, const struct timespec *timeout)
+{
+	siginfo_t info;
+
+	if (!fault_take_pending(set, &info))
+		return NEXT(sigtimedwait)(set, out, timeout);
+	if (out)
+		*out = info;
+	return info.si_signo;
+}
+
+INTERPOSE int sigwaitinfo(const sigset_t *set, siginfo_t *out)
+{
+	return sigtimedwait(set, out, NULL);
+}
+
+INTERPOSE int sigwait(const sigset_t *set, int *sig)
+{
+	siginfo_t info;
+
+	if (!fault_take_pending(set, &info))
+		return NEXT(sigwait)(set, sig);
+	*sig = info.si_signo;
+	return 0;
+}
+
+/* ---- new threads ------------------------------------------------------------------------ */
+
+/* Lies on the creator's stack until it was read: a sanitizer's malloc() may not be used by a
+ * thread that the sanitizer has not been told of yet. */
+struct beginning {
+	void *(*start)(void *argument);
+	int (*c11_start)(void *argument);
+	void *argument;
+	uint64_t blocked;
+	uint32_t is_read;
+};
+
+static struct beginning read_beginning(struct beginning *shared)
+{
+	struct beginning b = *shared;
+
+	__atomic_store_n(&shared->is_read, 1, __ATOMIC_RELEASE);
+	syscall(SYS_futex, &shared->is_read, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	fault_begin_thread(b.blocked);
+	return b;
+}
+
+static void wait_until_read(struct beginning *b)
+{
+	while (!__atomic_load_n(&b->is_read, __ATOMIC_ACQUIRE))
+		syscall(SYS_futex, &b->is_read, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+}
+
+static void *begin(void *shared)
+{
+	struct beginning b = read_beginning(shared);
+
+	return b.start(b.argument);
+}
+
+static int begin_c11(void *shared)
+{
+	struct beginning b = read_beginning(shared);
+
+	return b.c11_start(b.argument);
+}
+
+INTERPOSE int pthread_create(pthread_t *thread, const pthread_attr_t *attr,
+			     void *(*start)(void *), void *argument)
+{
+	struct beginning b = {
+		.start = start, .argument = argument, .blocked = fault_mask_of_thread(attr),
+	};
+	int rc = NEXT(pthread_create)(thread, attr, begin, &b);
+
+	if (!rc)
+		wait_until_read(&b);
+	return rc;
+}
+
+INTERPOSE int thrd_create(thrd_t *thread, thrd_start_t start, void *argument)
+{
+	struct beginning b = {
+		.c11_start = start, .argument = argument, .blocked = fault_mask_of_thread(NULL),
+	};
+	int rc = NEXT(thrd_create)(thread, begin_c11, &b);
+
+	if (rc == thrd_success)
+		wait_until_read(&b);
+	return rc;
 }

@@ -136,9 +136,16 @@ static void install(int sig)
 	unlock();
 }
 
+/* Signals that wait are not inherited. */
+static void unlock_in_child(void)
+{
+	view.pending = 0;
+	unlock();
+}
+
 __attribute__((constructor(FORK_LAST_LOCK))) static void watch_forks(void)
 {
-	pthread_atfork(lock, unlock, unlock);
+	pthread_atfork(lock, unlock, unlock_in_child);
 }
 
 void fault_install(void)
@@ -273,6 +280,39 @@ void fault_adopt_mask(void)
 
 	if (!kernel_mask(SIG_UNBLOCK, &ours, &before))
 		view.blocked = before & OUR_BITS;
+}
+
+uint64_t fault_mask_of_thread(const pthread_attr_t *attr)
+{
+	sigset_t set;
+
+	/* An attribute's mask takes the place of the creator's. */
+	if (attr && !pthread_attr_getsigmask_np(attr, &set))
+		return mask_word(&set) & OUR_BITS;
+	return view.blocked;
+}
+
+void fault_begin_thread(uint64_t blocked)
+{
+	fault_adopt_mask();
+	view.blocked = blocked;
+}
+
+void fault_add_pending(sigset_t *set)
+{
+	mask_from_word(set, mask_word(set) | view.pending);
+}
+
+bool fault_take_pending(const sigset_t *set, siginfo_t *info)
+{
+	uint64_t waiting = view.pending & mask_word(set);
+	int i = waiting & bit_of(SIGBUS) ? BUS : SEGV;	/* the lowest first, as the kernel does */
+
+	if (!waiting)
+		return false;
+	*info = view.info[i];
+	view.pending &= ~bit_of(info->si_signo);
+	return true;
 }
 
 const sigset_t *fault_open_mask(const sigset_t *mask, sigset_t *copy)

@@ -12,8 +12,10 @@
 #ifndef TENT_SIM_HCA_FAULT_H
 #define TENT_SIM_HCA_FAULT_H
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Any number of times. */
 void fault_install(void);
@@ -35,6 +37,15 @@ int fault_program_mask(int how, const sigset_t *new, sigset_t *old);
 
 /* Once, early: what this thread has inherited blocked. */
 void fault_adopt_mask(void);
+
+/* What a thread that this one makes has blocked of our signals, and its first act. */
+uint64_t fault_mask_of_thread(const pthread_attr_t *attr);
+void fault_begin_thread(uint64_t blocked);
+
+/* Our signals that wait until this thread no longer blocks them: adds them to what the
+ * kernel says; and takes one of a set, if there is one. */
+void fault_add_pending(sigset_t *set);
+bool fault_take_pending(const sigset_t *set, siginfo_t *info);
 
 /* A mask that a call like ppoll() waits with, without our signals. */
 const sigset_t *fault_open_mask(const sigset_t *mask, sigset_t *copy);

@@ -354,6 +354,144 @@ static void no_mask_keeps_our_faults_out(void **state)
 	assert_int_equal(end_of(guards_in_masked_places), 0);
 }
 
+static bool has(int (*ask)(sigset_t *set), int sig)
+{
+	sigset_t set;
+
+	return !ask(&set) && sigismember(&set, sig);
+}
+
+static int mask_now(sigset_t *set)
+{
+	return sigprocmask(SIG_SETMASK, NULL, set);
+}
+
+static int pending_is_told(void)
+{
+	int status;
+	pid_t pid;
+
+	signal(SIGSEGV, simple);
+	sighold(SIGSEGV);
+	if (has(sigpending, SIGSEGV))
+		return 1;
+	raise(SIGSEGV);
+	if (!has(sigpending, SIGSEGV) || has(sigpending, SIGBUS))
+		return 2;
+	pid = fork();
+	if (!pid)
+		_exit(has(sigpending, SIGSEGV) || !has(mask_now, SIGSEGV));
+	if (waitpid(pid, &status, 0) != pid || status)
+		return 3;
+	sigrelse(SIGSEGV);
+	return !has(sigpending, SIGSEGV) && nr_calls == 1 ? 0 : 4;
+}
+
+static int pending_can_be_waited_for(void)
+{
+	struct timespec no_time = { 0 };
+	sigset_t set;
+	siginfo_t info;
+	int sig;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGSEGV);
+	sigaddset(&set, SIGBUS);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	if (sigtimedwait(&set, &info, &no_time) != -1 || errno != EAGAIN)
+		return 1;
+	raise(SIGSEGV);
+	raise(SIGBUS);
+	if (sigwaitinfo(&set, &info) != SIGBUS || info.si_signo != SIGBUS ||
+	    info.si_pid != getpid())
+		return 2;
+	if (sigwait(&set, &sig) || sig != SIGSEGV)
+		return 3;
+	return sigtimedwait(&set, NULL, &no_time) == -1 && errno == EAGAIN ? 0 : 4;
+}
+
+static void what_waits_is_told_and_taken(void **state)
+{
+	(void)state;
+	assert_int_equal(end_of(pending_is_told), 0);
+	assert_int_equal(end_of(pending_can_be_waited_for), 0);
+}
+
+enum { BLOCKS_SEGV = 1, BLOCKS_BUS = 2, BLOCKS_USR1 = 4, HAS_NO_GUARD = 8 };
+
+static int look(void *unused)
+{
+	(void)unused;
+	return (has(mask_now, SIGSEGV) ? BLOCKS_SEGV : 0) |
+	       (has(mask_now, SIGBUS) ? BLOCKS_BUS : 0) |
+	       (has(mask_now, SIGUSR1) ? BLOCKS_USR1 : 0) | (guard_works() ? 0 : HAS_NO_GUARD);
+}
+
+static void *look_as_thread(void *unused)
+{
+	return (void *)(intptr_t)look(unused);
+}
+
+static int seen_by_thread(const pthread_attr_t *attr)
+{
+	pthread_t thread;
+	void *seen;
+
+	if (pthread_create(&thread, attr, look_as_thread, NULL) || pthread_join(thread, &seen))
+		return -1;
+	return (int)(intptr_t)seen;
+}
+
+static int threads_inherit(void)
+{
+	pthread_attr_t attr;
+	sigset_t set, got;
+	int seen;
+
+	if (seen_by_thread(NULL))
+		return 1;
+	sighold(SIGSEGV);
+	sighold(SIGUSR1);
+	if (seen_by_thread(NULL) != (BLOCKS_SEGV | BLOCKS_USR1))
+		return 2;
+	sigemptyset(&set);
+	sigaddset(&set, SIGBUS);
+	pthread_attr_init(&attr);
+	if (seen_by_thread(&attr) != (BLOCKS_SEGV | BLOCKS_USR1))
+		return 3;
+	pthread_attr_setsigmask_np(&attr, &set);
+	if (pthread_attr_getsigmask_np(&attr, &got) || !sigismember(&got, SIGBUS))
+		return 4;
+	seen = seen_by_thread(&attr);
+	pthread_attr_destroy(&attr);
+	return seen == BLOCKS_BUS && look(NULL) == (BLOCKS_SEGV | BLOCKS_USR1) ? 0 : 5;
+}
+
+static void a_thread_begins_with_the_mask_of_its_creator(void **state)
+{
+	(void)state;
+	assert_int_equal(end_of(threads_inherit), 0);
+}
+
+static int c11_threads_inherit(void)
+{
+	thrd_t thread;
+	int seen;
+
+	sighold(SIGSEGV);
+	return thrd_create(&thread, look, NULL) != thrd_success || thrd_join(thread, &seen) ||
+	       seen != BLOCKS_SEGV;
+}
+
+static void a_c11_thread_does_too(void **state)
+{
+	(void)state;
+#if defined(__SANITIZE_THREAD__)
+	skip();		/* it does not know of such threads, and crashes in them */
+#endif
+	assert_int_equal(end_of(c11_threads_inherit), 0);
+}
+
 /* ---- past us -------------------------------------------------------------------------- */
 
 int __sigaction(int sig, const struct sigaction *new, struct sigaction *old);
@@ -424,6 +562,9 @@ int main(void)
 		cmocka_unit_test(sa_mask_holds_while_the_handler_runs),
 		cmocka_unit_test(what_the_program_blocks_is_blocked_for_it_alone),
 		cmocka_unit_test(no_mask_keeps_our_faults_out),
+		cmocka_unit_test(what_waits_is_told_and_taken),
+		cmocka_unit_test(a_thread_begins_with_the_mask_of_its_creator),
+		cmocka_unit_test(a_c11_thread_does_too),
 		cmocka_unit_test(an_action_set_past_us_is_found_and_chained),
 		cmocka_unit_test(the_old_calls_agree),
 	};
