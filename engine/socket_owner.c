@@ -95,10 +95,11 @@ static int ask(int asks, const struct question *q, struct inet_diag_msg *answer)
 	return 0;
 }
 
-/* Where there is no such connection the kernel finds whoever listens at that port. */
+/* Where there is no such connection the kernel finds whoever listens at that port, who is
+ * connected to none. */
 static bool is_the_one(const struct inet_diag_msg *answer, const struct inet_diag_sockid *id)
 {
-	return answer->idiag_state != TCP_LISTEN && answer->id.idiag_sport == id->idiag_sport &&
+	return answer->id.idiag_sport == id->idiag_sport &&
 	       answer->id.idiag_dport == id->idiag_dport;
 }
 

@@ -9,10 +9,10 @@ demo="gcc libc6-dev make pkg-config libjansson-dev liburing-dev gnuplot-nox font
 check="libcmocka-dev g++ clang libclang-rt-14-dev binutils strace libhugetlbfs0
 	universal-ctags mandoc python3 qemu-user-static gcc-12-multilib libc6-dev-i386
 	gcc-aarch64-linux-gnu libc6-dev-arm64-cross libibverbs-dev librdmacm-dev
-	libssl-dev"
+	libssl-dev iproute2"
 # Programs that nobody here wrote, to judge the software ConnectX.
 hca="ibverbs-providers ibverbs-utils rdmacm-utils rdma-core perftest ucx-utils libfabric-bin
-	python3-pyverbs tshark iproute2 iptables"
+	python3-pyverbs tshark iptables"
 
 [ "${DEPS:-yes}" = no ] && exit 0
 case $1 in

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hosts.h - two hosts joined by a cable: network namespaces of this process with a veth
+ * pair between them. What a thread starts while it is on one of them runs there. Gone with
+ * the process. Needs root and ip(8).
+ */
+#ifndef TENT_TESTS_HOSTS_H
+#define TENT_TESTS_HOSTS_H
+
+#include <stdbool.h>
+
+/* On each host the cable is at HOSTS_PORT, with these addresses; %d: 1 and 2. */
+#define HOSTS_PORT "t0"
+#define HOSTS_IPV4 "10.77.0.%d"
+#define HOSTS_IPV6 "fd77::%d"
+#define HOSTS_LINK_LOCAL "fe80::77:%d"
+#define HOSTS_NAME "tent-host-%d"	/* in /etc/hosts, as this process sees it */
+
+struct hosts {
+	int home, host[2];	/* namespaces */
+};
+
+/* False: not permitted here. */
+bool hosts_open(struct hosts *h);
+void hosts_close(struct hosts *h);
+/* This thread goes to host 0 or 1, or with -1 home. */
+void hosts_enter(const struct hosts *h, int host);
+/* Pulls the cable out, or puts it in again; addresses stay. */
+void hosts_cut(const struct hosts *h);
+void hosts_heal(const struct hosts *h);
+
+#endif /* TENT_TESTS_HOSTS_H */
