@@ -250,12 +250,13 @@ void client_closed(struct engine *e, struct client *c)
 	*c->at = c->next;
 	if (c->next)
 		c->next->at = c->at;
-	if (c->refused)
+	if (c->refused) {
 		e->nr_refused--;
-	else
+	} else {
 		e->nr_clients--;
-	if (!c->refused)
 		c->tenant->nr_clients--;
+	}
+	c->tenant->refs--;
 	tenant_tidy(&e->tenants, c->tenant);
 	e->clients_ended++;
 	c->next = e->dead;
@@ -446,8 +447,10 @@ static struct client *client_create(struct engine *e, int sock, bool local)
 	c->round = round_create(e, CLIENT_ROUND);
 	if (c->round && peer_read(sock, &c->peer) == 0)
 		c->tenant = tenant_find(&e->tenants, c->peer.uid);
-	if (c->tenant)
+	if (c->tenant) {
+		c->tenant->refs++;
 		return c;
+	}
 	free(c->round);
 	free(c);
 	return NULL;

@@ -75,7 +75,7 @@ void tenant_tidy(struct tenants *t, struct tenant *tenant)
 {
 	struct tenant **at = &t->first;
 
-	if (tenant->nr_clients || tenant->nr_names || tenant->used[RESOURCE_FAR])
+	if (tenant->refs || tenant->nr_names || tenant->used[RESOURCE_FAR])
 		return;
 	while (*at != tenant)
 		at = &(*at)->next;

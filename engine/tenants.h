@@ -23,7 +23,8 @@ enum resource {
 struct tenant {
 	struct tenant *next;
 	uint32_t uid;
-	uint32_t nr_clients;	/* attached */
+	uint32_t nr_clients;	/* attached, as far as limits go */
+	uint32_t refs;		/* clients that point here, refused ones too */
 	uint32_t nr_names;	/* names that are its, in use or not */
 	uint32_t nr_rings;
 	uint32_t poller;	/* which serves its rings, while it has some */
@@ -44,8 +45,8 @@ struct tenants {
 void tenants_open(struct tenants *t, bool guards, uint32_t far, uint32_t far_buffers);
 void tenants_close(struct tenants *t);
 
-/* The tenant of a user; it stays while it has clients, names or segments of other
- * engines, see tenant_tidy(). NULL: no memory. */
+/* The tenant of a user; it stays while it has refs, names or segments of other engines,
+ * see tenant_tidy(). NULL: no memory. */
 struct tenant *tenant_find(struct tenants *t, uint32_t uid);
 /* Frees it when nothing is its any more. */
 void tenant_tidy(struct tenants *t, struct tenant *tenant);

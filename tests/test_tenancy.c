@@ -376,6 +376,37 @@ static void a_closed_handle_is_stale_and_its_number_is_not_used_again(void **sta
 	tent_client_detach(b);
 }
 
+/* ---- refusals ---------------------------------------------------------- */
+
+static void room_for_one(struct engine_config *c)
+{
+	c->clients_max = 1;
+}
+
+/* Two of one user's, both refused, both gone: they share what is known of him. */
+static int comes_twice_for_nothing(struct engine_fix *f)
+{
+	struct raw r[2] = { { .sock = raw_socket(f->path) }, { .sock = raw_socket(f->path) } };
+
+	for (int i = 0; i < 2; i++)
+		need(raw_hello(&r[i], NULL, 0) == TENT_ERR_CAPACITY);
+	return 0;
+}
+
+static void a_user_whose_clients_were_all_refused_is_forgotten_once(void **state)
+{
+	static struct engine_fix f;
+	struct tent_client *c;
+
+	(void)state;
+	engine_fix_start(&f, room_for_one);
+	c = engine_fix_attach(&f, NULL);
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(engine_fix_child(&f, NOBODY, comes_twice_for_nothing), 0);
+	tent_client_detach(c);
+	engine_fix_stop(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -392,6 +423,7 @@ int main(void)
 		cmocka_unit_test(permissions_bind_others_and_not_the_owner),
 		cmocka_unit_test(internal_buffers_are_not_listed_and_others_are_paged),
 		cmocka_unit_test(a_closed_handle_is_stale_and_its_number_is_not_used_again),
+		cmocka_unit_test(a_user_whose_clients_were_all_refused_is_forgotten_once),
 	};
 
 	return cmocka_run_group_tests(tests, engine_fix_setup, engine_fix_teardown);
