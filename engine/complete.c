@@ -9,6 +9,7 @@
 
 #include "engine/complete.h"
 #include "engine/indirect.h"
+#include "engine/meters.h"
 
 /* What the completions of a run share. */
 struct run {
@@ -263,6 +264,8 @@ void complete_run(struct poller *p, struct ring_state *r, struct transfer *const
 		.since_device = (uint32_t)(now - device_ticks),
 	};
 
+	if (unlikely(p->meters != NULL))
+		meters_count(p->meters, &p->clock, ended, n, device_ticks, now);
 	for (uint32_t i = 0; i < n; ) {
 		i += complete_singles(&run, &ended[i], n - i);
 		if (unlikely(i < n))
@@ -290,7 +293,8 @@ void complete_one(struct poller *p, struct transfer *t)
 	uint32_t end = end_word(t);
 	struct tent_completion *c;
 
-	if (unlikely(t->deadline_ns | (uintptr_t)t->batch) || unlikely(!IS_PLAIN(end))) {
+	if (unlikely(t->deadline_ns | (uintptr_t)t->batch | (uintptr_t)p->meters) ||
+	    unlikely(!IS_PLAIN(end))) {
 		complete_odd_one(p, t, now);
 		return;
 	}

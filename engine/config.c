@@ -412,6 +412,7 @@ static int visit_variable(struct application *a, const char *conf)
 	engine_config_default(&a->next);
 	a->next.contain_sigbus = old.contain_sigbus;
 	a->next.daemon = old.daemon;
+	a->next.metered = old.metered;
 	if (is_file ? visit_file(a, conf) : visit_text(a, conf, strlen(conf)))
 		return prefix_error(a, is_file ? "MC_TENT_CONF" :
 				    "MC_TENT_CONF (no such file, so read as JSON)");

@@ -68,6 +68,7 @@ struct engine_config {
 	/* daemon */
 	char socket_path[SOCKET_PATH_SIZE]; /* daemon/socket */
 	bool contain_sigbus;		/* set by tentd: survive clients that punch holes */
+	bool metered;			/* set by tentd: somebody serves what pollers meter */
 	bool daemon;			/* set by tentd: loopback only, unless told otherwise */
 	uint8_t sources[CONFIG_KEYS_MAX]; /* enum config_source, by config_key_at() index */
 };

@@ -90,7 +90,8 @@ static struct poller_options poller_settings(struct engine *e, uint32_t index)
 		.adaptive = c->adaptive && !c->caller_mode, .threaded = !c->caller_mode,
 		.core = c->cores[index], .spin_ns = c->spin_ns, .age_ns = c->age_ns,
 		.request_timeout_ns = c->request_timeout_ns, .turn_slots = c->turn_slots,
-		.turn_bytes = c->turn_bytes, .no_priorities = c->no_priorities,
+		.turn_bytes = c->turn_bytes, .metered = c->metered,
+		.no_priorities = c->no_priorities,
 		.answer_fd = e->answer_fd, .event_fd = e->pollers[index].event_fd,
 	};
 }

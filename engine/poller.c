@@ -12,6 +12,7 @@
 #include "engine/complete.h"
 #include "engine/indirect.h"
 #include "engine/intake.h"
+#include "engine/meters.h"
 #include "engine/sched.h"
 #include "engine/stats.h"
 #include "engine/thread.h"
@@ -186,6 +187,11 @@ static int make_staging(struct poller *p)
 	p->ended = calloc(n, sizeof(*p->ended));
 	if (!p->slots || !p->cells || !p->piece || !p->ended)
 		return -ENOMEM;
+	if (p->o.metered) {
+		p->meters = calloc(1, sizeof(*p->meters));
+		if (!p->meters)
+			return -ENOMEM;
+	}
 	memset(p->slots, 0, n * sizeof(*p->slots));
 	memset(p->cells, 0, n * sizeof(*p->cells));
 	return 0;
@@ -198,6 +204,7 @@ static void free_all(struct poller *p)
 	free(p->cells);
 	free(p->piece);
 	free(p->ended);
+	free(p->meters);
 	free(p);
 }
 
@@ -240,6 +247,12 @@ void poller_destroy(struct poller *p)
 	if (p->has_thread)
 		pthread_join(p->thread, NULL);
 	free_all(p);
+}
+
+void poller_meters_add(const struct poller *p, struct meters *sum)
+{
+	if (p->meters)
+		meters_add(sum, p->meters);
 }
 
 void poller_stats_read(const struct poller *p, struct poller_stats *out)

@@ -13,6 +13,7 @@
 #include "engine/mem.h"
 #include "ring/host.h"
 
+struct meters;
 struct poller;
 
 enum poller_command_type {
@@ -47,6 +48,7 @@ struct poller_options {
 	uint32_t turn_slots;		/* slots taken per ring and turn, at most */
 	uint64_t turn_bytes;		/* bytes moved per turn before it looks at rings again,
 					 * at most */
+	bool metered;			/* poller_meters_add() has something to add */
 	bool no_priorities;		/* one level for all; the demo's control group */
 	int answer_fd;			/* eventfd of the control thread, written on answers */
 	int event_fd;			/* ends its sleep; from poller_event_fd_create() */
@@ -84,6 +86,9 @@ void poller_set_yield(struct poller *p, bool yield);
 
 /* Caller mode. One turn; true when it did anything. Serialised by the caller. */
 bool poller_turn(struct poller *p);
+
+/* Any thread. Adds what the poller has counted for metrics, if it does. */
+void poller_meters_add(const struct poller *p, struct meters *sum);
 
 /* Any thread; values may be torn against each other, not in themselves. */
 void poller_stats_read(const struct poller *p, struct poller_stats *out);

@@ -34,6 +34,7 @@ struct poller {
 	struct transfer **ended;	/* those of them that have ended already */
 	struct region_hints hints;
 	struct planner planner;
+	struct meters *meters;		/* NULL: nobody serves them */
 	/* settings */
 	struct poller_options o;
 	struct backend_queue **queues;

@@ -217,7 +217,7 @@ static json_t *clients_json(const struct engine *e, const struct client *asks)
 	json_t *list = json_array();
 
 	for (const struct client *c = e->clients; c; c = c->next) {
-		if (c != asks || !c->observer)
+		if (!c->own && (c != asks || !c->observer))
 			json_array_append_new(list, client_json(c));
 	}
 	return json_pack("{s:o}", "clients", list);
@@ -346,7 +346,7 @@ void client_query(struct engine *e, struct client *c, struct ctl_message *m)
 	const struct tent_ctl_query *q = (const void *)m->bytes;
 	bool explain = q->what == TENT_QUERY_EXPLAIN;
 
-	if (q->what < TENT_QUERY_CLIENTS || q->what > TENT_QUERY_PEERS ||
+	if (q->what < TENT_QUERY_CLIENTS || q->what > TENT_QUERY_METRICS ||
 	    m->nr_fds != explain || (!explain && q->count)) {
 		client_refuse_text(e, c, TENT_RULE_CTL_MESSAGE, q->what,
 				   "query %u is none, or has too much or too little with it",
@@ -359,6 +359,7 @@ void client_query(struct engine *e, struct client *c, struct ctl_message *m)
 		client_reply_json(e, c, q->what == TENT_QUERY_CLIENTS ? clients_json(e, c) :
 				  q->what == TENT_QUERY_SEGMENTS ? segments_json(e) :
 				  q->what == TENT_QUERY_PEERS ? peers_json(e) :
+				  q->what == TENT_QUERY_METRICS ? metrics_json(e) :
 				  engine_json(e));
 	}
 }

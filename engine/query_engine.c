@@ -19,7 +19,7 @@ const char *page_reason(int32_t reason)
 	return name ? name : "?";
 }
 
-static json_t *pollers_json(const struct engine *e)
+json_t *pollers_json(const struct engine *e)
 {
 	json_t *list = json_array();
 
@@ -65,7 +65,7 @@ static json_t *rings_json(const struct engine *e)
 	return list;
 }
 
-static json_t *totals_json(const struct engine *e)
+json_t *totals_json(const struct engine *e)
 {
 	struct poller_stats sum = { 0 }, s;
 
@@ -103,7 +103,7 @@ static json_t *transport_facts_json(const struct engine *e)
 	return all;
 }
 
-static json_t *facts_json(const struct engine *e)
+json_t *facts_json(const struct engine *e)
 {
 	const struct engine_config *c = &e->config;
 
@@ -122,7 +122,7 @@ static json_t *facts_json(const struct engine *e)
 		"priorities", !c->no_priorities);
 }
 
-static json_t *usage_json(const struct engine *e)
+json_t *usage_json(const struct engine *e)
 {
 	const struct tenants *t = &e->tenants;
 
@@ -139,7 +139,7 @@ static json_t *usage_json(const struct engine *e)
 }
 
 /* Of memory that only this process touches; rings and buffers tell their own. */
-static json_t *pages_json(void)
+json_t *pages_json(void)
 {
 	struct pages_totals t;
 

@@ -227,7 +227,8 @@ control
 echo "# cost  counted by $(valgrind --version) on $(${CC:-gcc} -dumpmachine), $rounds rounds a count"
 echo "# vector 2 clients, 64 regions each, 64-byte requests that cannot merge; one: one" \
 	"intent, four: four intents, full: priority, deadline and hint too, far: regions that" \
-	"the engine's hints do not tell apart; api: libtent's calls, pending: on a batch that" \
+	"the engine's hints do not tell apart; metered: one, as tentd counts it for its metrics" \
+	"(it depends on how long things take); api: libtent's calls, pending: on a batch that" \
 	"has not ended"
 echo "# not_counted policies and contracts: this version has none; a policy name is refused"
 echo "# refused $(sed -n 's/^refused //p' "$out/plain") bad requests, one per rule, in the counted program"
@@ -243,6 +244,7 @@ one=$(per_request "$(instructions poller_turn one 32)" 32)
 count_row "slot to completion" poller_turn four 32 260
 count_row "slot to completion" poller_turn full 32 "$(awk -v n="$one" 'BEGIN { print 2 * n }')"
 count_row "slot to completion" poller_turn far 32 -
+count_row "slot to completion" poller_turn metered 32 -
 count_row "slot to completion" poller_turn one 1 600
 count_row "intake and validation" intake_batch one 32 130
 # What that is made of; the rest is the test of layout and fields, and the record.

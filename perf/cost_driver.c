@@ -4,16 +4,16 @@
  * thread (caller mode) with the null backend, so that every instruction between
  * submit and completion runs here, in the same order each time.
  *
- *   cost_driver one|four|full|far|api|pending|control BATCH
+ *   cost_driver one|four|full|far|metered|api|pending|control BATCH
  *
  * Each run first submits one bad request per rule and sees it refused, and compares
  * the ring's pages before and after a batch; then come ROUNDS rounds between
  * cost_begin() and cost_end(), where callgrind starts and stops counting.
  * "far" lays the regions out so that the engine's hints cannot tell them apart: nearly
- * every lookup searches. "api" goes through libtent: submits a batch, asks for it and
- * for each task; in "pending" the backend is busy every other time, so that they end
- * while they are asked for. "control" does what the path must not do, to prove that the
- * counters see it.
+ * every lookup searches. "metered" is "one" in an engine that counts for metrics, as tentd
+ * does. "api" goes through libtent: submits a batch, asks for it and for each task; in
+ * "pending" the backend is busy every other time, so that they end while they are asked
+ * for. "control" does what the path must not do, to prove that the counters see it.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -106,6 +106,7 @@ static void make_world(struct world *w, const char *vector)
 	config.caller_mode = true;
 	config.null_enable = true;
 	config.shm_enable = false;
+	config.metered = !strcmp(vector, "metered");
 	if (engine_create(&w->engine, &config, backends, error, sizeof(error)))
 		need(false, error);
 	make_client(w, &w->client, &w->ring, "one");
@@ -480,8 +481,8 @@ int main(int argc, char **argv)
 	uint32_t nr = argc == 3 ? (uint32_t)atoi(argv[2]) : 0;
 
 	if (nr < 1 || nr > BATCH_MAX) {
-		fprintf(stderr, "usage: cost_driver VECTOR 1..%d; vectors: one four full far api "
-			"pending control\n", BATCH_MAX);
+		fprintf(stderr, "usage: cost_driver VECTOR 1..%d; vectors: one four full far "
+			"metered api pending control\n", BATCH_MAX);
 		return 2;
 	}
 	if (!strcmp(argv[1], "api") || !strcmp(argv[1], "pending"))

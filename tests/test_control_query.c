@@ -264,7 +264,7 @@ static void strangers_learn_nothing_about_others(void **state)
 
 static void unknown_queries_are_refused(void **state)
 {
-	static const uint32_t whats[] = { 0, 6, 7, UINT32_MAX };
+	static const uint32_t whats[] = { 0, 7, 8, UINT32_MAX };
 	struct desk d;
 	char *json;
 

@@ -174,8 +174,9 @@ enum tent_query {
 	TENT_QUERY_CLIENTS = 1,	/* needs the engine's own uid, or root */
 	TENT_QUERY_SEGMENTS = 2, /* as above */
 	TENT_QUERY_STATS = 3,	/* as above */
+	TENT_QUERY_EXPLAIN = 4,	/* request carries 1 fd: memfd of count slots, then cells */
 	TENT_QUERY_PEERS = 5,	/* as STATS */
-	TENT_QUERY_EXPLAIN = 4	/* request carries 1 fd: memfd of count slots, then cells */
+	TENT_QUERY_METRICS = 6	/* as STATS */
 };
 struct tent_ctl_query {
 	struct tent_ctl_head head;
