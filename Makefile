@@ -206,6 +206,8 @@ $(B)/tests/test_tls: LDLIBS += -lssl -lcrypto
 # The replay program's own parts are tested too.
 $(B)/tests/test_replay: $(addprefix $(B)/perf/,replay_objs/trace.o replay_objs/pool.o \
 	replay_objs/map.o common/content.o common/args.o common/samples.o)
+# So is how tentd loads what it can do without.
+$(B)/tests/test_tools_metrics: $(addprefix $(B)/tools/tentd_,http.o metrics.o)
 $(B)/tests/examples/%: $(B)/tests/examples/%.o $(INTERNAL)
 	$(call link)
 

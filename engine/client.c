@@ -252,7 +252,7 @@ void client_closed(struct engine *e, struct client *c)
 		c->next->at = c->at;
 	if (c->refused) {
 		e->nr_refused--;
-	} else {
+	} else if (!c->own) {
 		e->nr_clients--;
 		c->tenant->nr_clients--;
 	}
@@ -393,6 +393,8 @@ void client_watch_death(struct engine *e, struct client *c)
 /* Takes a place among the clients, if there is one. */
 static bool client_take_place(struct engine *e, struct client *c)
 {
+	if (c->own)
+		return true;
 	if (e->nr_clients >= e->config.clients_max)
 		return false;
 	if (!c->local) {
@@ -444,6 +446,7 @@ static struct client *client_create(struct engine *e, int sock, bool local)
 	c->sock = sock;
 	c->socket.fd = c->death.fd = -1;
 	c->local = local;
+	c->own = local && e->config.daemon;
 	c->round = round_create(e, CLIENT_ROUND);
 	if (c->round && peer_read(sock, &c->peer) == 0)
 		c->tenant = tenant_find(&e->tenants, c->peer.uid);

@@ -56,6 +56,7 @@ struct client {
 	struct tent_ctl_head request;		/* being served */
 	uint32_t id;
 	bool local;		/* of this process, by engine_attach_local() */
+	bool own;		/* the daemon's look at itself: takes no place, is not listed */
 	bool refused;		/* over a limit: its first message is answered so */
 	bool identified;	/* peer is filled in */
 	bool said_hello, observer, membarrier;

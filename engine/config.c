@@ -336,6 +336,11 @@ void engine_config_default(struct engine_config *c)
 	c->host_any = c->port_any = true;
 }
 
+bool engine_config_is_set(const struct engine_config *c, const char *key)
+{
+	return c->sources[config_key_index(config_key_find(key))] != CONFIG_FROM_DEFAULT;
+}
+
 int engine_config_apply_json(struct engine_config *c, const char *json,
 			     struct config_report *report)
 {

@@ -67,6 +67,9 @@ struct engine_config {
 	char attach_path[SOCKET_PATH_SIZE]; /* of a running tentd, or "": an engine of our own */
 	/* daemon */
 	char socket_path[SOCKET_PATH_SIZE]; /* daemon/socket */
+	bool metrics_enable;		/* metrics/enabled */
+	char metrics_host[64];		/* metrics/http_host */
+	uint16_t metrics_port;		/* metrics/http_port; 0: any */
 	bool contain_sigbus;		/* set by tentd: survive clients that punch holes */
 	bool metered;			/* set by tentd: somebody serves what pollers meter */
 	bool daemon;			/* set by tentd: loopback only, unless told otherwise */
@@ -74,6 +77,9 @@ struct engine_config {
 };
 
 void engine_config_default(struct engine_config *c);
+
+/* Was the key set, or is this its default? */
+bool engine_config_is_set(const struct engine_config *c, const char *key);
 
 /* What applying something has to say; overwritten by each call. */
 struct config_report {

@@ -28,6 +28,11 @@ static bool is_host(const char *text)
 	return !*text || !host_read(text, strlen(text), &a);
 }
 
+static bool is_some_host(const char *text)
+{
+	return *text && is_host(text);
+}
+
 static bool is_absolute_path(const char *text)
 {
 	return text[0] == '/' && text[1] != '\0';
@@ -144,6 +149,13 @@ static const struct config_key keys[] = {
 	{ .path = "daemon/socket", .type = CONFIG_TEXT, TARGET(socket_path),
 	  .valid = is_absolute_path, .allowed = "an absolute path of up to 107 bytes",
 	  .initial = TENTD_SOCKET_DEFAULT, .meaning = "where tentd listens" },
+	{ .path = "metrics/enabled", .type = CONFIG_BOOL, TARGET(metrics_enable),
+	  .initial = "true", .meaning = "tentd serves metrics by HTTP" },
+	{ .path = "metrics/http_host", .type = CONFIG_TEXT, TARGET(metrics_host),
+	  .valid = is_some_host, .allowed = "a host name, an IPv4 or an IPv6 address",
+	  .initial = "127.0.0.1", .meaning = "where tentd serves metrics" },
+	{ .path = "metrics/http_port", UINT(metrics_port, 0, 65535, 1),
+	  .initial = "9100", .meaning = "at which port; 0: any that is free" },
 };
 #define NR_KEYS (sizeof(keys) / sizeof(keys[0]))
 _Static_assert(SOCKET_PATH_SIZE == 108, "what daemon/socket allows");

@@ -13,7 +13,8 @@
 #define NO_GPU "this build moves host memory only, by shm"
 #define FILES "transports/file moves bytes of file:// segments, by io_uring where it may"
 #define NO_VENDOR "this build has no such transport; memory of this host moves by shm"
-#define NO_METRICS "this build serves no metrics by HTTP; see tentctl stats"
+#define NO_METRICS "a program serves no metrics by HTTP; tentd does, with metrics/*"
+#define METRICS_FIXED "tentd serves Prometheus text when it is asked, on one thread"
 #define NO_TOPOLOGY "this build uses no NIC; there is nothing to choose from"
 #define NO_FAILOVER "this build has one transport to memory, so a failed request ends FAILED"
 #define NO_QUEUE "the engine always queues by priority, with limits/* and engine/* as bounds"
@@ -156,15 +157,12 @@ static const struct config_foreign foreign[] = {
 	{ "topology/rdma_blacklist", NULL, NO_TOPOLOGY },
 	{ "topology/priority_matrix", NULL, NO_TOPOLOGY },
 	{ "topology/custom_json_path", "", NO_TOPOLOGY },
-	{ "metrics/enabled", "false", NO_METRICS },
-	{ "metrics/http_host", NULL, NO_METRICS },
-	{ "metrics/http_port", NULL, NO_METRICS },
-	{ "metrics/http_server_threads", NULL, NO_METRICS },
-	{ "metrics/report_interval_seconds", NULL, NO_METRICS },
-	{ "metrics/enable_prometheus", NULL, NO_METRICS },
-	{ "metrics/enable_json", NULL, NO_METRICS },
-	{ "metrics/latency_buckets", NULL, NO_METRICS },
-	{ "metrics/size_buckets", NULL, NO_METRICS },
+	{ "metrics/http_server_threads", "1", METRICS_FIXED },
+	{ "metrics/report_interval_seconds", NULL, METRICS_FIXED },
+	{ "metrics/enable_prometheus", "true", METRICS_FIXED },
+	{ "metrics/enable_json", "false", METRICS_FIXED },
+	{ "metrics/latency_buckets", NULL, "the buckets are those of the existing engine" },
+	{ "metrics/size_buckets", NULL, "the buckets are those of the existing engine" },
 };
 #define NR_FOREIGN (sizeof(foreign) / sizeof(foreign[0]))
 

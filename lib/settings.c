@@ -138,6 +138,13 @@ static int apply_key(struct engine_config *c, struct config_report *r, const cha
 	return judge(r, engine_config_apply_key(c, key, value, r));
 }
 
+static void warn_of_daemons_keys(const struct engine_config *c)
+{
+	if (c->metrics_enable && engine_config_is_set(c, "metrics/enabled"))
+		lib_warn("metrics/enabled is not used: a program serves no metrics by HTTP; "
+			 "tentd does");
+}
+
 int lib_settings_resolve(struct engine_config *c)
 {
 	const char *engine = getenv("TENT_ENGINE");
@@ -157,5 +164,7 @@ int lib_settings_resolve(struct engine_config *c)
 		rc = judge(&r, engine_config_apply_environment(c, &r));
 	if (!rc && engine && *engine)
 		rc = apply_key(c, &r, "engine", engine);
+	if (!rc)
+		warn_of_daemons_keys(c);
 	return rc;
 }

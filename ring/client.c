@@ -143,6 +143,11 @@ int tent_client_observe(const char *path, struct tent_client **client)
 	return attach_path(path, NULL, TENT_CTL_HELLO_OBSERVER, client);
 }
 
+int client_observe_fd(int fd, struct tent_client **client)
+{
+	return attach_features(fd, NULL, TENT_CTL_HELLO_OBSERVER, client);
+}
+
 int tent_client_attach_fd(int fd, const char *name, struct tent_client **client)
 {
 	if (!client) {

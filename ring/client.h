@@ -51,6 +51,9 @@ struct tent_client {
 	struct ring_record *rings;
 };
 
+/* Attaches over a socket of the engine's, which this takes over, as an observer. */
+int client_observe_fd(int fd, struct tent_client **client);
+
 /* One request and its reply. m holds the request from byte 16 on, and its fds (which
  * stay the caller's); then the reply of reply_size bytes and reply_fds descriptors,
  * now the caller's to close. 0 or the negative enum tent_error of client_fail*(). */

@@ -108,6 +108,12 @@ static const struct key_case {
 	  { "\"\\u0001\"", "\"\\u20ac\"", "3" } },
 	{ "daemon/socket", "/run/tent/tentd.sock", { "\"/tmp/s\"" }, { "/tmp/s" },
 	  { "\"\"", "\"/\"", "\"relative\"", "5" } },
+	{ "metrics/enabled", "true", { "false", "true" }, { "false", "true" },
+	  { "1", "\"yes\"" } },
+	{ "metrics/http_host", "127.0.0.1", { "\"0.0.0.0\"", "\"[::1]\"", "\"node-1\"" },
+	  { "0.0.0.0", "[::1]", "node-1" }, { "\"\"", "\"a b\"", "\"127.1\"", "1" } },
+	{ "metrics/http_port", "9100", { "0", "65535" }, { "0", "65535" },
+	  { "65536", "-1", "\"80\"" } },
 };
 #define NR_CASES (sizeof(cases) / sizeof(cases[0]))
 

@@ -231,6 +231,9 @@ static void a_key_we_do_not_implement_is_warned_of_once_on_stderr(void **state)
 	assert_null(strstr(first + 1, "transports/tcp/max_retry_count"));
 	capture(STDERR_FILENO, create_twice, text, sizeof(text));
 	assert_string_equal(text, "");
+	tent_set_config("metrics/enabled", "true");
+	capture(STDERR_FILENO, create_twice, text, sizeof(text));
+	assert_non_null(strstr(text, "metrics/enabled is not used: a program serves no metrics"));
 	tent_set_config("transports/tcp/retry_max_delay_ms", "5");
 	capture(STDOUT_FILENO, create_twice, text, sizeof(text));
 	assert_string_equal(text, "");

@@ -16,6 +16,7 @@
 #include "engine/engine.h"
 #include "io/backends.h"
 #include "tools/tentd.h"
+#include "tools/tentd_metrics.h"
 
 void tentd_say(const char *format, ...)
 {
@@ -113,6 +114,35 @@ static void notify(const char *state)
 			  strerror(-rc));
 }
 
+static bool metrics_are_asked_for(const struct engine_config *c)
+{
+	return engine_config_is_set(c, "metrics/enabled") ||
+	       engine_config_is_set(c, "metrics/http_host") ||
+	       engine_config_is_set(c, "metrics/http_port");
+}
+
+/* What nobody asked for is not worth failing for. */
+static enum tentd_exit start_metrics(struct metrics **m, struct engine *e,
+				     const struct engine_config *c)
+{
+	char text[512];
+
+	*m = NULL;
+	if (!c->metrics_enable)
+		return TENTD_OK;
+	if (metrics_start(m, e, c, text, sizeof(text)) == 0) {
+		metrics_address(*m, text);
+		tentd_say("metrics at %s", text);
+		return TENTD_OK;
+	}
+	if (metrics_are_asked_for(c)) {
+		tentd_say("cannot serve metrics: %s", text);
+		return TENTD_FAILED;
+	}
+	tentd_say("warning: metrics are not served: %s", text);
+	return TENTD_OK;
+}
+
 static void serve(int signals, const char *path)
 {
 	int signal_number;
@@ -138,6 +168,7 @@ static void say_notices(const char *notices)
 
 static enum tentd_exit run(const struct engine_config *c)
 {
+	struct metrics *metrics = NULL;
 	struct engine *e;
 	enum tentd_exit rc;
 	char error[512];
@@ -157,7 +188,10 @@ static enum tentd_exit run(const struct engine_config *c)
 	say_notices(engine_notices(e));
 	rc = start_listening(e, c->socket_path);
 	if (rc == TENTD_OK)
+		rc = start_metrics(&metrics, e, c);
+	if (rc == TENTD_OK)
 		serve(signals, c->socket_path);
+	metrics_stop(metrics);
 	engine_destroy(e);	/* removes the socket file while it is still ours */
 	close(signals);
 	return rc;

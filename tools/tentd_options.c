@@ -178,5 +178,6 @@ enum tentd_exit tentd_options_read(struct tentd_options *o, int argc, char **arg
 	if (!rc)
 		rc = check_daemon(&o->config);
 	o->config.contain_sigbus = o->config.daemon = true;
+	o->config.metered = o->config.metrics_enable;
 	return rc;
 }
