@@ -13,13 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <rdma/rdma_user_cm.h>
 
 #include "sim/hca/cm/cm.h"
 #include "sim/hca/cm/frame.h"
+#include "sim/hca/mem/user.h"
 
 struct cm_channel {
 	/* From a request until its reply's byte is taken: whoever finds the byte then knows
@@ -29,32 +29,6 @@ struct cm_channel {
 	bool is_inherited;		/* calls_fd is the parent's */
 	uint64_t cookie;
 };
-
-/* ---- the program's memory ------------------------------------------------------------- */
-
-static int copy_in(void *to, const void *from, size_t n)
-{
-	struct iovec ours = { to, n }, theirs = { (void *)from, n };
-	ssize_t done = process_vm_readv(getpid(), &ours, 1, &theirs, 1, 0);
-
-	if (done < 0 && (errno == ENOSYS || errno == EPERM)) {	/* some sandboxes forbid it */
-		memcpy(to, from, n);
-		return 0;
-	}
-	return done == (ssize_t)n ? 0 : -EFAULT;
-}
-
-static int copy_out(uint64_t to, const void *from, size_t n)
-{
-	struct iovec ours = { (void *)from, n }, theirs = { (void *)(uintptr_t)to, n };
-	ssize_t done = process_vm_writev(getpid(), &ours, 1, &theirs, 1, 0);
-
-	if (done < 0 && (errno == ENOSYS || errno == EPERM)) {
-		memcpy((void *)(uintptr_t)to, from, n);
-		return 0;
-	}
-	return done == (ssize_t)n ? 0 : -EFAULT;
-}
 
 /* ---- opening ----------------------------------------------------------------------------- */
 
@@ -271,8 +245,7 @@ static int add_option(struct cm_request *r)
 	if (cmd.optlen > sizeof(r->option))
 		return -EINVAL;
 	r->option_bytes = cmd.optlen;
-	return cmd.optlen ? copy_in(r->option, (const void *)(uintptr_t)cmd.optval, cmd.optlen)
-			  : 0;
+	return user_read(r->option, cmd.optval, cmd.optlen);
 }
 
 static int add_old_channel(struct cm_request *r, int *old_fd)
@@ -293,7 +266,7 @@ static int fill_request(struct cm_request *r, const void *command, size_t n, int
 
 	if (n < sizeof(hdr))
 		return -EINVAL;
-	rc = copy_in(&hdr, command, sizeof(hdr));
+	rc = user_read(&hdr, (uintptr_t)command, sizeof(hdr));
 	if (rc)
 		return rc;
 	if (hdr.in + sizeof(hdr) > n)
@@ -301,7 +274,7 @@ static int fill_request(struct cm_request *r, const void *command, size_t n, int
 	r->command = hdr.cmd;
 	r->in_bytes = hdr.in < sizeof(r->in) ? hdr.in : (uint16_t)sizeof(r->in);
 	r->out_bytes = hdr.out;
-	rc = copy_in(r->in, (const char *)command + sizeof(hdr), r->in_bytes);
+	rc = user_read(r->in, (uintptr_t)command + sizeof(hdr), r->in_bytes);
 	if (!rc && hdr.cmd == RDMA_USER_CM_CMD_SET_OPTION)
 		rc = add_option(r);
 	if (!rc && hdr.cmd == RDMA_USER_CM_CMD_MIGRATE_ID)
@@ -321,6 +294,6 @@ ssize_t cm_channel_write(struct cm_channel *c, int fd, const void *command, size
 	rc = r.command == RDMA_USER_CM_CMD_GET_EVENT ? get_event(c, fd, &r, &a)
 						    : call(c, fd, old_fd, &r, &a);
 	if (!rc && a.reply_bytes)
-		rc = copy_out(a.response, a.reply, a.reply_bytes);
+		rc = user_write(a.response, a.reply, a.reply_bytes);
 	return rc ? rc : (ssize_t)n;
 }

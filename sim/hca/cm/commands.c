@@ -51,18 +51,10 @@ static int create_id(struct cm_call *c)
 	return 0;
 }
 
-static int destroy_id(struct cm_call *c)
+static int destroy_id(struct cm_call *c, struct cm_id *id)
 {
-	struct rdma_ucm_destroy_id_resp resp;
-	struct rdma_ucm_destroy_id cmd;
-	struct cm_id *id;
-	int rc;
+	struct rdma_ucm_destroy_id_resp resp = { .events_reported = id->events_reported };
 
-	memcpy(&cmd, c->in, sizeof(cmd));
-	rc = cm_id_find(c->file, cmd.id, &id);
-	if (rc)
-		return rc;
-	resp.events_reported = id->events_reported;
 	cm_id_destroy(id);
 	cm_reply(c, &resp, sizeof(resp));
 	return 0;
@@ -102,17 +94,14 @@ static int migrate_id(struct cm_call *c)
 
 /* ---- addresses and routes ------------------------------------------------------------- */
 
-static int bind_ip(struct cm_call *c)
+static int bind_ip(struct cm_call *c, struct cm_id *id)
 {
 	struct rdma_ucm_bind_ip cmd;
 	union cm_address a;
-	struct cm_id *id;
-	int rc;
 
 	memcpy(&cmd, c->in, sizeof(cmd));
 	memcpy(&a, &cmd.addr, sizeof(a));
-	rc = cm_id_find(c->file, cmd.id, &id);
-	return rc ? rc : cm_bind(id, &a);
+	return cm_bind(id, &a);
 }
 
 /* What a sockaddr of the command must have as its size; 0: no family that exists. */
@@ -140,18 +129,15 @@ static int bind_any(struct cm_call *c)
 	return rc ? rc : cm_bind(id, &a);
 }
 
-static int resolve_ip(struct cm_call *c)
+static int resolve_ip(struct cm_call *c, struct cm_id *id)
 {
 	struct rdma_ucm_resolve_ip cmd;
 	union cm_address from, to;
-	struct cm_id *id;
-	int rc;
 
 	memcpy(&cmd, c->in, sizeof(cmd));
 	memcpy(&from, &cmd.src_addr, sizeof(from));
 	memcpy(&to, &cmd.dst_addr, sizeof(to));
-	rc = cm_id_find(c->file, cmd.id, &id);
-	return rc ? rc : cm_resolve_address(id, &from, &to);
+	return cm_resolve_address(id, &from, &to);
 }
 
 static int resolve_addr(struct cm_call *c)
@@ -171,15 +157,10 @@ static int resolve_addr(struct cm_call *c)
 	return rc ? rc : cm_resolve_address(id, &from, &to);
 }
 
-static int resolve_route(struct cm_call *c)
+static int resolve_route(struct cm_call *c, struct cm_id *id)
 {
-	struct rdma_ucm_resolve_route cmd;
-	struct cm_id *id;
-	int rc;
-
-	memcpy(&cmd, c->in, sizeof(cmd));
-	rc = cm_id_find(c->file, cmd.id, &id);
-	return rc ? rc : cm_resolve_route(id);
+	(void)c;
+	return cm_resolve_route(id);
 }
 
 /* ---- connections ------------------------------------------------------------------------------ */
@@ -197,29 +178,22 @@ static int connect_id(struct cm_call *c)
 	return rc ? rc : cm_connect(id, &cmd.conn_param, &cmd.ece);
 }
 
-static int listen_id(struct cm_call *c)
+static int listen_id(struct cm_call *c, struct cm_id *id)
 {
 	struct rdma_ucm_listen cmd;
-	struct cm_id *id;
-	int rc;
 
 	memcpy(&cmd, c->in, sizeof(cmd));
 	if (!cmd.backlog || cmd.backlog > MAX_BACKLOG)
 		cmd.backlog = MAX_BACKLOG;
-	rc = cm_id_find(c->file, cmd.id, &id);
-	return rc ? rc : cm_listen(id, cmd.backlog);
+	return cm_listen(id, cmd.backlog);
 }
 
-static int accept_id(struct cm_call *c)
+static int accept_id(struct cm_call *c, struct cm_id *id)
 {
 	struct rdma_ucm_accept cmd;
-	struct cm_id *id;
 	int rc;
 
 	memcpy(&cmd, c->in, sizeof(cmd));
-	rc = cm_id_find(c->file, cmd.id, &id);
-	if (rc)
-		return rc;
 	if (!cmd.conn_param.valid)
 		return cm_establish(id);
 	rc = cm_accept(id, &cmd.conn_param, &cmd.ece);
@@ -243,26 +217,18 @@ static int reject_id(struct cm_call *c)
 	return rc ? rc : cm_reject(id, reason, cmd.private_data, cmd.private_data_len);
 }
 
-static int disconnect_id(struct cm_call *c)
+static int disconnect_id(struct cm_call *c, struct cm_id *id)
 {
-	struct rdma_ucm_disconnect cmd;
-	struct cm_id *id;
-	int rc;
-
-	memcpy(&cmd, c->in, sizeof(cmd));
-	rc = cm_id_find(c->file, cmd.id, &id);
-	return rc ? rc : cm_disconnect(id);
+	(void)c;
+	return cm_disconnect(id);
 }
 
-static int notify_id(struct cm_call *c)
+static int notify_id(struct cm_call *c, struct cm_id *id)
 {
 	struct rdma_ucm_notify cmd;
-	struct cm_id *id;
-	int rc;
 
 	memcpy(&cmd, c->in, sizeof(cmd));
-	rc = cm_id_find(c->file, cmd.id, &id);
-	return rc ? rc : cm_notify(id, cmd.event);
+	return cm_notify(id, cmd.event);
 }
 
 static int get_event(struct cm_call *c)
@@ -332,16 +298,11 @@ static int set_path_option(struct cm_id *id, const uint8_t *value, uint32_t byte
 	return cm_resolve_route(id);
 }
 
-static int set_option(struct cm_call *c)
+static int set_option(struct cm_call *c, struct cm_id *id)
 {
 	struct rdma_ucm_set_option cmd;
-	struct cm_id *id;
-	int rc;
 
 	memcpy(&cmd, c->in, sizeof(cmd));
-	rc = cm_id_find(c->file, cmd.id, &id);
-	if (rc)
-		return rc;
 	if (cmd.level == RDMA_OPTION_ID)
 		return set_id_option(id, cmd.optname, c->option, c->option_bytes);
 	if (cmd.level == RDMA_OPTION_IB && cmd.optname == RDMA_OPTION_IB_PATH)
@@ -395,51 +356,78 @@ static int leave_mcast(struct cm_call *c)
 
 #define NO_RESPONSE UINT32_MAX
 
+/* Most commands are about one id of the file, and those that check nothing before it get it
+ * found for them. */
 struct handler {
-	int (*run)(struct cm_call *c);
+	int (*run)(struct cm_call *c);	/* or */
+	int (*run_on)(struct cm_call *c, struct cm_id *id);
+	uint32_t id_at;
 	uint32_t in_bytes, out_bytes;	/* at least */
 	uint32_t response_at;		/* where in the command the reply's address lies */
 };
 
-#define ANSWERS(command, type, out)	{ command, sizeof(struct type), out, \
-					  offsetof(struct type, response) }
-#define SILENT(command, type)		{ command, sizeof(struct type), 0, NO_RESPONSE }
+#define OF_ID(command, type)	.run_on = command, .id_at = offsetof(struct type, id)
+#define SILENT(type)		.in_bytes = sizeof(struct type), .response_at = NO_RESPONSE
 /* What later kernels added at the end may be missing. */
-#define SILENT_TO(command, type, end)	{ command, offsetof(struct type, end), 0, NO_RESPONSE }
+#define SILENT_TO(type, end)	.in_bytes = offsetof(struct type, end), .response_at = NO_RESPONSE
+#define ANSWERS(type, out)	.in_bytes = sizeof(struct type), .out_bytes = out, \
+				.response_at = offsetof(struct type, response)
 
 static const struct handler handlers[] = {
-	[RDMA_USER_CM_CMD_CREATE_ID] = ANSWERS(create_id, rdma_ucm_create_id,
-		sizeof(struct rdma_ucm_create_id_resp)),
-	[RDMA_USER_CM_CMD_DESTROY_ID] = ANSWERS(destroy_id, rdma_ucm_destroy_id,
-		sizeof(struct rdma_ucm_destroy_id_resp)),
-	[RDMA_USER_CM_CMD_BIND_IP] = SILENT(bind_ip, rdma_ucm_bind_ip),
-	[RDMA_USER_CM_CMD_RESOLVE_IP] = SILENT(resolve_ip, rdma_ucm_resolve_ip),
-	[RDMA_USER_CM_CMD_RESOLVE_ROUTE] = SILENT(resolve_route, rdma_ucm_resolve_route),
-	[RDMA_USER_CM_CMD_QUERY_ROUTE] = ANSWERS(cm_query_route, rdma_ucm_query,
-		offsetof(struct rdma_ucm_query_route_resp, ibdev_index)),
-	[RDMA_USER_CM_CMD_CONNECT] = SILENT_TO(connect_id, rdma_ucm_connect, ece),
-	[RDMA_USER_CM_CMD_LISTEN] = SILENT(listen_id, rdma_ucm_listen),
-	[RDMA_USER_CM_CMD_ACCEPT] = SILENT_TO(accept_id, rdma_ucm_accept, ece),
-	[RDMA_USER_CM_CMD_REJECT] = SILENT(reject_id, rdma_ucm_reject),
-	[RDMA_USER_CM_CMD_DISCONNECT] = SILENT(disconnect_id, rdma_ucm_disconnect),
-	[RDMA_USER_CM_CMD_INIT_QP_ATTR] = ANSWERS(cm_init_qp_attr, rdma_ucm_init_qp_attr,
-		sizeof(struct ib_uverbs_qp_attr)),
-	[RDMA_USER_CM_CMD_GET_EVENT] = ANSWERS(get_event, rdma_ucm_get_event,
-		offsetof(struct rdma_ucm_event_resp, reserved)),
-	[RDMA_USER_CM_CMD_SET_OPTION] = SILENT(set_option, rdma_ucm_set_option),
-	[RDMA_USER_CM_CMD_NOTIFY] = SILENT(notify_id, rdma_ucm_notify),
-	[RDMA_USER_CM_CMD_JOIN_IP_MCAST] = ANSWERS(join_ip_mcast, rdma_ucm_join_ip_mcast,
-		sizeof(struct rdma_ucm_create_id_resp)),
-	[RDMA_USER_CM_CMD_LEAVE_MCAST] = ANSWERS(leave_mcast, rdma_ucm_destroy_id,
-		sizeof(struct rdma_ucm_destroy_id_resp)),
-	[RDMA_USER_CM_CMD_MIGRATE_ID] = ANSWERS(migrate_id, rdma_ucm_migrate_id,
-		sizeof(struct rdma_ucm_migrate_resp)),
-	[RDMA_USER_CM_CMD_QUERY] = ANSWERS(cm_query, rdma_ucm_query, 0),
-	[RDMA_USER_CM_CMD_BIND] = SILENT(bind_any, rdma_ucm_bind),
-	[RDMA_USER_CM_CMD_RESOLVE_ADDR] = SILENT(resolve_addr, rdma_ucm_resolve_addr),
-	[RDMA_USER_CM_CMD_JOIN_MCAST] = ANSWERS(join_mcast, rdma_ucm_join_mcast,
-		sizeof(struct rdma_ucm_create_id_resp)),
+	[RDMA_USER_CM_CMD_CREATE_ID] = { .run = create_id,
+		ANSWERS(rdma_ucm_create_id, sizeof(struct rdma_ucm_create_id_resp)) },
+	[RDMA_USER_CM_CMD_DESTROY_ID] = { OF_ID(destroy_id, rdma_ucm_destroy_id),
+		ANSWERS(rdma_ucm_destroy_id, sizeof(struct rdma_ucm_destroy_id_resp)) },
+	[RDMA_USER_CM_CMD_BIND_IP] = { OF_ID(bind_ip, rdma_ucm_bind_ip),
+		SILENT(rdma_ucm_bind_ip) },
+	[RDMA_USER_CM_CMD_RESOLVE_IP] = { OF_ID(resolve_ip, rdma_ucm_resolve_ip),
+		SILENT(rdma_ucm_resolve_ip) },
+	[RDMA_USER_CM_CMD_RESOLVE_ROUTE] = { OF_ID(resolve_route, rdma_ucm_resolve_route),
+		SILENT(rdma_ucm_resolve_route) },
+	[RDMA_USER_CM_CMD_QUERY_ROUTE] = { OF_ID(cm_query_route, rdma_ucm_query),
+		ANSWERS(rdma_ucm_query, offsetof(struct rdma_ucm_query_route_resp, ibdev_index)) },
+	[RDMA_USER_CM_CMD_CONNECT] = { .run = connect_id, SILENT_TO(rdma_ucm_connect, ece) },
+	[RDMA_USER_CM_CMD_LISTEN] = { OF_ID(listen_id, rdma_ucm_listen),
+		SILENT(rdma_ucm_listen) },
+	[RDMA_USER_CM_CMD_ACCEPT] = { OF_ID(accept_id, rdma_ucm_accept),
+		SILENT_TO(rdma_ucm_accept, ece) },
+	[RDMA_USER_CM_CMD_REJECT] = { .run = reject_id, SILENT(rdma_ucm_reject) },
+	[RDMA_USER_CM_CMD_DISCONNECT] = { OF_ID(disconnect_id, rdma_ucm_disconnect),
+		SILENT(rdma_ucm_disconnect) },
+	[RDMA_USER_CM_CMD_INIT_QP_ATTR] = { .run = cm_init_qp_attr,
+		ANSWERS(rdma_ucm_init_qp_attr, sizeof(struct ib_uverbs_qp_attr)) },
+	[RDMA_USER_CM_CMD_GET_EVENT] = { .run = get_event,
+		ANSWERS(rdma_ucm_get_event, offsetof(struct rdma_ucm_event_resp, reserved)) },
+	[RDMA_USER_CM_CMD_SET_OPTION] = { OF_ID(set_option, rdma_ucm_set_option),
+		SILENT(rdma_ucm_set_option) },
+	[RDMA_USER_CM_CMD_NOTIFY] = { OF_ID(notify_id, rdma_ucm_notify),
+		SILENT(rdma_ucm_notify) },
+	[RDMA_USER_CM_CMD_JOIN_IP_MCAST] = { .run = join_ip_mcast,
+		ANSWERS(rdma_ucm_join_ip_mcast, sizeof(struct rdma_ucm_create_id_resp)) },
+	[RDMA_USER_CM_CMD_LEAVE_MCAST] = { .run = leave_mcast,
+		ANSWERS(rdma_ucm_destroy_id, sizeof(struct rdma_ucm_destroy_id_resp)) },
+	[RDMA_USER_CM_CMD_MIGRATE_ID] = { .run = migrate_id,
+		ANSWERS(rdma_ucm_migrate_id, sizeof(struct rdma_ucm_migrate_resp)) },
+	[RDMA_USER_CM_CMD_QUERY] = { OF_ID(cm_query, rdma_ucm_query),
+		ANSWERS(rdma_ucm_query, 0) },
+	[RDMA_USER_CM_CMD_BIND] = { .run = bind_any, SILENT(rdma_ucm_bind) },
+	[RDMA_USER_CM_CMD_RESOLVE_ADDR] = { .run = resolve_addr, SILENT(rdma_ucm_resolve_addr) },
+	[RDMA_USER_CM_CMD_JOIN_MCAST] = { .run = join_mcast,
+		ANSWERS(rdma_ucm_join_mcast, sizeof(struct rdma_ucm_create_id_resp)) },
 };
+
+static int run(struct cm_call *c, const struct handler *h)
+{
+	struct cm_id *id;
+	uint32_t handle;
+	int rc;
+
+	if (h->run)
+		return h->run(c);
+	memcpy(&handle, c->in + h->id_at, sizeof(handle));
+	rc = cm_id_find(c->file, handle, &id);
+	return rc ? rc : h->run_on(c, id);
+}
 
 int cm_command(struct cm_call *c)
 {
@@ -449,7 +437,7 @@ int cm_command(struct cm_call *c)
 	if (c->command >= sizeof(handlers) / sizeof(handlers[0]))
 		return -EINVAL;
 	h = &handlers[c->command];
-	if (!h->run)
+	if (!h->run && !h->run_on)
 		return -ENOSYS;
 	if (c->out_bytes < h->out_bytes)
 		return -ENOSPC;
@@ -457,7 +445,7 @@ int cm_command(struct cm_call *c)
 		return -EINVAL;
 	if (h->response_at != NO_RESPONSE)
 		memcpy(&c->response, c->in + h->response_at, sizeof(c->response));
-	rc = h->run(c);
+	rc = run(c, h);
 	c->drained = cm_event_drained(c->file);
 	return rc;
 }

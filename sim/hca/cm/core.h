@@ -276,8 +276,8 @@ struct cm_call {
 };
 
 void cm_reply(struct cm_call *c, const void *from, uint32_t bytes);
-int cm_query_route(struct cm_call *c);		/* query.c, all three */
-int cm_query(struct cm_call *c);
+int cm_query_route(struct cm_call *c, struct cm_id *id); /* query.c, all three */
+int cm_query(struct cm_call *c, struct cm_id *id);
 int cm_init_qp_attr(struct cm_call *c);
 
 /* 0 or -errno as the kernel's ucma answers; GET_EVENT: -EAGAIN when none waits. */

@@ -40,18 +40,11 @@ static void fill_gids(const struct cm_id *id, struct ib_user_path_rec *out)
 	out->pkey = htobe16(CM_DEFAULT_PKEY);
 }
 
-int cm_query_route(struct cm_call *c)
+int cm_query_route(struct cm_call *c, struct cm_id *id)
 {
 	struct rdma_ucm_query_route_resp resp = { .ibdev_index = 0 };
-	struct rdma_ucm_query cmd;
 	struct cm_port port;
-	struct cm_id *id;
-	int rc;
 
-	memcpy(&cmd, c->in, sizeof(cmd));
-	rc = cm_id_find(c->file, cmd.id, &id);
-	if (rc)
-		return rc;
 	memcpy(&resp.src_addr, &id->source, sizeof(resp.src_addr));
 	memcpy(&resp.dst_addr, &id->destination, sizeof(resp.dst_addr));
 	if (port_of(id, &port)) {
@@ -133,16 +126,11 @@ static void query_path(struct cm_call *c, const struct cm_id *id)
 		cm_reply(c, resp, sizeof(head));
 }
 
-int cm_query(struct cm_call *c)
+int cm_query(struct cm_call *c, struct cm_id *id)
 {
 	struct rdma_ucm_query cmd;
-	struct cm_id *id;
-	int rc;
 
 	memcpy(&cmd, c->in, sizeof(cmd));
-	rc = cm_id_find(c->file, cmd.id, &id);
-	if (rc)
-		return rc;
 	if (cmd.option > RDMA_USER_CM_QUERY_GID)
 		return -ENOSYS;
 	if (c->out_bytes < (cmd.option == RDMA_USER_CM_QUERY_PATH

@@ -229,28 +229,6 @@ static int segment_read(struct hca *h, const struct hca_pd *pd, const struct hca
 	return rc ? rc : umem_read(mr->mem, offset, to, n);
 }
 
-int hca_gather_read(struct hca *h, const struct hca_pd *pd, const struct hca_gather *g,
-		    uint64_t offset, void *to, uint32_t n)
-{
-	int rc = 0;
-
-	for (uint32_t i = 0; i < g->nr && n && !rc; i++) {
-		const struct hca_segment *s = &g->segment[i];
-		uint32_t part;
-
-		if (offset >= s->length) {
-			offset -= s->length;
-			continue;
-		}
-		part = s->length - offset < n ? (uint32_t)(s->length - offset) : n;
-		rc = segment_read(h, pd, g, s, offset, to, part);
-		to = (uint8_t *)to + part;
-		n -= part;
-		offset = 0;
-	}
-	return rc ? -EACCES : 0;
-}
-
 static int segment_write(struct hca *h, const struct hca_pd *pd, const struct hca_segment *s,
 			 uint64_t skip, const void *from, uint32_t n)
 {
@@ -262,24 +240,61 @@ static int segment_write(struct hca *h, const struct hca_pd *pd, const struct hc
 	return rc ? rc : umem_write(mr->mem, offset, from, n);
 }
 
+/* n bytes of a gather, from offset: piece by piece. */
+struct walk {
+	const struct hca_segment *s, *end;
+	uint64_t offset;		/* in s */
+	uint32_t n;
+};
+
+static struct walk walk_from(const struct hca_gather *g, uint64_t offset, uint32_t n)
+{
+	return (struct walk) { g->segment, g->segment + g->nr, offset, n };
+}
+
+/* Bytes of the next piece, which begins at offset of s; 0: there is none. */
+static uint32_t next_piece(struct walk *w)
+{
+	uint64_t left;
+
+	for (; w->s != w->end && w->offset >= w->s->length; w->s++)
+		w->offset -= w->s->length;
+	if (w->s == w->end)
+		return 0;
+	left = w->s->length - w->offset;
+	return left < w->n ? (uint32_t)left : w->n;
+}
+
+static void move_on(struct walk *w, uint32_t piece)
+{
+	w->offset += piece;
+	w->n -= piece;
+}
+
+int hca_gather_read(struct hca *h, const struct hca_pd *pd, const struct hca_gather *g,
+		    uint64_t offset, void *to, uint32_t n)
+{
+	struct walk w = walk_from(g, offset, n);
+	uint32_t piece;
+
+	for (; (piece = next_piece(&w)); move_on(&w, piece)) {
+		if (segment_read(h, pd, g, w.s, w.offset, to, piece))
+			return -EACCES;
+		to = (uint8_t *)to + piece;
+	}
+	return 0;
+}
+
 int hca_gather_write(struct hca *h, const struct hca_pd *pd, const struct hca_gather *g,
 		     uint64_t offset, const void *from, uint32_t n)
 {
-	int rc = 0;
+	struct walk w = walk_from(g, offset, n);
+	uint32_t piece;
 
-	for (uint32_t i = 0; i < g->nr && n && !rc; i++) {
-		const struct hca_segment *s = &g->segment[i];
-		uint32_t part;
-
-		if (offset >= s->length) {
-			offset -= s->length;
-			continue;
-		}
-		part = s->length - offset < n ? (uint32_t)(s->length - offset) : n;
-		rc = segment_write(h, pd, s, offset, from, part);
-		from = (const uint8_t *)from + part;
-		n -= part;
-		offset = 0;
+	for (; (piece = next_piece(&w)); move_on(&w, piece)) {
+		if (segment_write(h, pd, w.s, w.offset, from, piece))
+			return -EACCES;
+		from = (const uint8_t *)from + piece;
 	}
-	return rc ? -EACCES : 0;
+	return 0;
 }

@@ -20,30 +20,12 @@
 
 #include <cmocka.h>
 
-#include "sim/hca/mem/umem.h"
-
-#define PAGE 4096u
-
-static uint8_t *pages_map(size_t n)
-{
-	void *p = mmap(NULL, n * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	assert_ptr_not_equal(p, MAP_FAILED);
-	return p;
-}
-
-static struct umem *pin(void *p, uint64_t length)
-{
-	struct umem *m;
-
-	assert_int_equal(umem_pin(&m, (uintptr_t)p, length, true), 0);
-	return m;
-}
+#include "sim/hca/tests/common/pages.h"
 
 static void device_and_program_share_bytes(void **state)
 {
 	uint8_t *p = pages_map(3), got[100];
-	struct umem *m = pin(p + 10, 2 * PAGE);
+	struct umem *m = pages_pin(p + 10, 2 * PAGE);
 
 	(void)state;
 	memset(p, 7, 3 * PAGE);
@@ -59,7 +41,7 @@ static void device_and_program_share_bytes(void **state)
 static void words_are_read_written_and_changed_in_place(void **state)
 {
 	uint64_t *w = (uint64_t *)pages_map(1), before;
-	struct umem *m = pin(w, PAGE);
+	struct umem *m = pages_pin(w, PAGE);
 	uint32_t value;
 
 	(void)state;
@@ -121,20 +103,12 @@ static uint8_t *pages_map_shown(size_t n)
 	return p;
 }
 
-static bool pins_hold;	/* else this machine permits no io_uring */
-
-static void need_pins(void)
-{
-	if (!pins_hold)
-		skip();
-}
-
 /* The same for userfaultfd. */
 static void need_watch(void)
 {
 	long fd = syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
 
-	need_pins();
+	pages_need_pins();
 	if (fd < 0)
 		skip();
 	close((int)fd);
@@ -143,10 +117,10 @@ static void need_watch(void)
 static void unmapped_pages_stay_the_devices(void **state)
 {
 	uint8_t *p = pages_map_shown(3), got[2 * PAGE];
-	struct umem *m = pin(p + 100, 2 * PAGE);
+	struct umem *m = pages_pin(p + 100, 2 * PAGE);
 
 	(void)state;
-	need_pins();
+	pages_need_pins();
 	memset(window, 3, 3 * PAGE);
 	munmap(p, 3 * PAGE);
 	assert_int_equal(umem_read(m, 0, got, sizeof(got)), 0);
@@ -168,10 +142,10 @@ static void unmapped_pages_stay_the_devices(void **state)
 static void what_is_mapped_there_next_is_not_touched(void **state)
 {
 	uint8_t *p = pages_map_shown(2), *again, got[4];
-	struct umem *m = pin(p, 2 * PAGE);
+	struct umem *m = pages_pin(p, 2 * PAGE);
 
 	(void)state;
-	need_pins();
+	pages_need_pins();
 	memcpy(p + PAGE - 2, "abcd", 4);
 	umem_range_goes(p + PAGE, PAGE);
 	again = mmap(p, 2 * PAGE, PROT_READ | PROT_WRITE,
@@ -190,10 +164,10 @@ static void what_is_mapped_there_next_is_not_touched(void **state)
 static void dropped_anonymous_pages_are_the_old_ones(void **state)
 {
 	uint8_t *p = pages_map(1), got[4];
-	struct umem *m = pin(p, PAGE);
+	struct umem *m = pages_pin(p, PAGE);
 
 	(void)state;
-	need_pins();
+	pages_need_pins();
 	memcpy(p, "abcd", 4);
 	umem_range_goes(p, PAGE);
 	madvise(p, PAGE, MADV_DONTNEED);
@@ -207,11 +181,11 @@ static void dropped_anonymous_pages_are_the_old_ones(void **state)
 static void words_and_atomics_reach_unmapped_pages(void **state)
 {
 	uint64_t *p = (uint64_t *)pages_map_shown(1), *w = (uint64_t *)window, before;
-	struct umem *m = pin(p, PAGE);
+	struct umem *m = pages_pin(p, PAGE);
 	uint32_t value;
 
 	(void)state;
-	need_pins();
+	pages_need_pins();
 	munmap(p, PAGE);
 	w[1] = 5;
 	assert_int_equal(umem_fetch_add64(m, 8, 2, &before), 0);
@@ -235,7 +209,7 @@ static void words_and_atomics_reach_unmapped_pages(void **state)
 static void unmapping_is_heard_of_whoever_does_it(void **state)
 {
 	uint8_t *p = pages_map_shown(2), *q = pages_map_shown(2), *moved, got[4];
-	struct umem *m = pin(p + 10, PAGE), *n = pin(q, 2 * PAGE);
+	struct umem *m = pages_pin(p + 10, PAGE), *n = pages_pin(q, 2 * PAGE);
 
 	(void)state;
 	need_watch();
@@ -264,7 +238,7 @@ static void unmapping_is_heard_of_whoever_does_it(void **state)
 static void dropping_is_heard_of_too(void **state)
 {
 	uint8_t *p = pages_map(1), got[4];
-	struct umem *m = pin(p, PAGE);
+	struct umem *m = pages_pin(p, PAGE);
 
 	(void)state;
 	need_watch();
@@ -288,7 +262,7 @@ static void a_range_of_several_pins_is_one(void **state)
 	struct umem *m;
 
 	(void)state;
-	need_pins();
+	pages_need_pins();
 	if (!getenv("TENT_SOAK"))
 		skip();		/* it takes 1 GiB */
 	assert_ptr_not_equal(p, MAP_FAILED);
@@ -351,10 +325,10 @@ static void *race_write(void *arg)
 static void a_copy_in_progress_ends_in_the_old_pages(void **state)
 {
 	(void)state;
-	need_pins();
+	pages_need_pins();
 	for (int i = 0; i < 200; i++) {
 		uint8_t *p = pages_map(1), zeros[PAGE] = { 0 };
-		struct race r = { .m = pin(p, PAGE) };
+		struct race r = { .m = pages_pin(p, PAGE) };
 		pthread_t thread;
 
 		assert_int_equal(pthread_create(&thread, NULL, race_write, &r), 0);
@@ -371,18 +345,6 @@ static void a_copy_in_progress_ends_in_the_old_pages(void **state)
 		umem_release(r.m);
 		munmap(p, PAGE);
 	}
-}
-
-static int setup(void **state)
-{
-	uint8_t *p = pages_map(1), got;
-	struct umem *m = pin(p, PAGE);
-
-	(void)state;
-	munmap(p, PAGE);
-	pins_hold = !umem_read(m, 0, &got, 1);
-	umem_release(m);
-	return 0;
 }
 
 int main(void)
@@ -402,5 +364,5 @@ int main(void)
 		cmocka_unit_test(a_copy_in_progress_ends_in_the_old_pages),
 	};
 
-	return cmocka_run_group_tests(tests, setup, NULL);
+	return cmocka_run_group_tests(tests, pages_try_pins, NULL);
 }

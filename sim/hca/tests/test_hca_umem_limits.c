@@ -22,33 +22,7 @@
 
 #include <cmocka.h>
 
-#include "sim/hca/mem/umem.h"
-
-#define PAGE 4096u
-
-static uint8_t *pages_map(size_t n)
-{
-	void *p = mmap(NULL, n * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	assert_ptr_not_equal(p, MAP_FAILED);
-	return p;
-}
-
-static struct umem *pin(void *p, uint64_t length)
-{
-	struct umem *m;
-
-	assert_int_equal(umem_pin(&m, (uintptr_t)p, length, true), 0);
-	return m;
-}
-
-static bool pins_hold;	/* else this machine permits no io_uring */
-
-static void need_pins(void)
-{
-	if (!pins_hold)
-		skip();
-}
+#include "sim/hca/tests/common/pages.h"
 
 /* ThreadSanitizer lets no child of a process with threads make one, as a pin does. */
 static void need_threads_in_children(void)
@@ -93,7 +67,7 @@ static void the_limit_of_locked_memory_counts(void **state)
 
 	(void)state;
 	need_threads_in_children();
-	need_pins();
+	pages_need_pins();
 	if (getuid())
 		skip();
 	pid = fork();
@@ -177,7 +151,7 @@ static int use_in_child(struct umem *m, uint8_t *p)
 	memcpy(p, "mine", 4);
 	if (umem_pin(&own, (uintptr_t)p, PAGE, true))
 		return 2;
-	if (pins_hold)
+	if (pages_pins_hold)
 		munmap(p, PAGE);
 	if (umem_read(own, 0, got, 4) || memcmp(got, "mine", 4))
 		return 3;
@@ -188,7 +162,7 @@ static int use_in_child(struct umem *m, uint8_t *p)
 static void a_child_has_none_but_may_pin_its_own(void **state)
 {
 	uint8_t *p = pages_map(1), got[4];
-	struct umem *m = pin(p, PAGE);
+	struct umem *m = pages_pin(p, PAGE);
 	pid_t pid;
 
 	(void)state;
@@ -203,7 +177,7 @@ static void a_child_has_none_but_may_pin_its_own(void **state)
 	/* Copy on write must not have parted the device from the program. */
 	memcpy(p, "next", 4);
 	munmap(p, PAGE);
-	if (pins_hold) {
+	if (pages_pins_hold) {
 		assert_int_equal(umem_read(m, 0, got, 4), 0);
 		assert_memory_equal(got, "next", 4);
 	}
@@ -225,7 +199,7 @@ static void many_pins_need_more_than_one_table(void **state)
 	}
 	p[0] = 77;
 	munmap(p, PAGE);
-	if (pins_hold) {
+	if (pages_pins_hold) {
 		assert_int_equal(umem_read(m[nr - 1], 0, &got, 1), 0);
 		assert_int_equal(got, 77);
 	}
@@ -237,18 +211,6 @@ static void many_pins_need_more_than_one_table(void **state)
 	assert_int_equal(rc, 0);
 }
 
-static int setup(void **state)
-{
-	uint8_t *p = pages_map(1), got;
-	struct umem *m = pin(p, PAGE);
-
-	(void)state;
-	munmap(p, PAGE);
-	pins_hold = !umem_read(m, 0, &got, 1);
-	umem_release(m);
-	return 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -258,5 +220,5 @@ int main(void)
 		cmocka_unit_test(many_pins_need_more_than_one_table),
 	};
 
-	return cmocka_run_group_tests(tests, setup, NULL);
+	return cmocka_run_group_tests(tests, pages_try_pins, NULL);
 }

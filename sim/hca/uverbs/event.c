@@ -11,7 +11,7 @@
 
 #include <rdma/ib_user_verbs.h>
 
-#include "sim/hca/uverbs/user.h"
+#include "sim/hca/mem/user.h"
 
 struct event {
 	struct event *next;

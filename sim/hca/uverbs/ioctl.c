@@ -13,8 +13,8 @@
 #include <rdma/mlx5_user_ioctl_verbs.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 
+#include "sim/hca/mem/user.h"
 #include "sim/hca/uverbs/command.h"
-#include "sim/hca/uverbs/user.h"
 
 #define MAX_ATTRS ((UVERBS_PAGE - sizeof(struct ib_uverbs_ioctl_hdr)) /	\
 		   sizeof(struct ib_uverbs_attr))

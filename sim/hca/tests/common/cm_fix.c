@@ -410,16 +410,18 @@ uint32_t cm_fix_client_on_a(uint16_t ps)
 	return id;
 }
 
-void cm_fix_connect_both(uint32_t *client, uint32_t *server)
+uint32_t cm_fix_ask(uint32_t *client, const char *private_data)
 {
-	struct rdma_ucm_event_resp e;
-
 	cm_fix_listener_on_b(RDMA_PS_TCP);
 	*client = cm_fix_client_on_a(RDMA_PS_TCP);
-	assert_int_equal(cm_fix_connect_to(a, *client, "ask"), 0);
+	assert_int_equal(cm_fix_connect_to(a, *client, private_data), 0);
 	cm_fix_deliver_all();
-	e = cm_fix_expect_event(b, LISTENER, CM_EVENT_CONNECT_REQUEST, 0);
-	*server = e.id;
+	return cm_fix_expect_event(b, LISTENER, CM_EVENT_CONNECT_REQUEST, 0).id;
+}
+
+void cm_fix_connect_both(uint32_t *client, uint32_t *server)
+{
+	*server = cm_fix_ask(client, "ask");
 	assert_int_equal(cm_fix_accept_as(b, *server, SERVER, "answer"), 0);
 	cm_fix_deliver_all();
 	cm_fix_expect_event(a, CLIENT, CM_EVENT_CONNECT_RESPONSE, 0);

@@ -83,6 +83,8 @@ int cm_fix_qp_attributes(struct cm_fix_host *h, uint32_t id, uint32_t qp_state,
 
 uint32_t cm_fix_listener_on_b(uint16_t ps);
 uint32_t cm_fix_client_on_a(uint16_t ps);
+/* Both, and the request that came of them: its id. */
+uint32_t cm_fix_ask(uint32_t *client, const char *private_data);
 void cm_fix_connect_both(uint32_t *client, uint32_t *server);
 
 #endif /* TENT_SIM_HCA_CM_FIX_H */
