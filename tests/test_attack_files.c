@@ -190,7 +190,7 @@ static void who_dies_writes_nothing_afterwards(void **state)
 		assert_int_equal(engine_fix_child(&fix, 0, die_writing), 0);
 		engine_fix_quiet(&fix, 0);
 		assert_int_equal(fstat(fd, &before), 0);
-		usleep(2000);
+		usleep(2000);	/* for what may come too late: there is no sign of nothing */
 		assert_int_equal(fstat(fd, &after), 0);
 		assert_int_equal(before.st_mtim.tv_nsec, after.st_mtim.tv_nsec);
 		assert_int_equal(before.st_size, after.st_size);

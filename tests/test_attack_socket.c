@@ -8,6 +8,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -19,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -205,7 +207,7 @@ static int attack_fds(struct arena *a, void *arg)
 	need_service(a);
 	/* Ours are closed by now; what is left are clients on their way out. */
 	while (arena_fds(a) > a->base_fds + 16)
-		usleep(1000);
+		sched_yield();
 	return 0;
 }
 
@@ -317,21 +319,39 @@ static void a_file_that_nobody_closes_for_us_holds_nobody_up(void **state)
 	arena_check(&arena);
 }
 
+static struct stuck_board *exec_board;
+
+/* Says hello over its parent's socket once that is in its exec, and tells when tentd has
+ * received it. */
+static void say_hello(int sock)
+{
+	struct ctl_message m = { .head = { .size = sizeof(struct tent_ctl_hello),
+					   .type = TENT_CTL_HELLO } };
+	int left;
+
+	((struct tent_ctl_hello *)m.bytes)->abi_major = TENT_RING_ABI_MAJOR;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	while (!load_acquire(&exec_board->closes))
+		sched_yield();
+	need(ctl_send(sock, &m, 0) == 0);
+	do
+		need(ioctl(sock, SIOCOUTQ, &left) == 0);
+	while (left);
+	store_release(&exec_board->stage, 1u);
+	pause();
+}
+
 /* A process in the middle of an exec, which waits for the close of that file; who opens
- * its /proc/PID/mem waits for the exec. Its child says hello over its socket. */
+ * its /proc/PID/mem waits for the exec. */
 static void attack_exec(void *page, void *arg)
 {
 	struct arena *a = arg;
-	struct raw r = { .sock = raw_socket(a->tentd.socket) };
+	int sock = raw_socket(a->tentd.socket);
 
 	(void)page;
-	need(r.sock >= 0);
-	if (fork() == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		usleep(200000);	/* its close has begun, but not yet the wait, at worst */
-		raw_hello(&r, NULL, 0);
-		_exit(0);
-	}
+	need(sock >= 0);
+	if (fork() == 0)
+		say_hello(sock);
 	need(open(STUCK_PATH, O_RDONLY | O_CLOEXEC) >= 0);
 	execlp("sleep", "sleep", "60", NULL);
 	_exit(1);
@@ -344,15 +364,15 @@ static void a_process_that_does_not_come_out_of_its_exec_holds_nobody_up(void **
 	pid_t server;
 
 	(void)state;
+	exec_board = stuck;
 	stuck->no_flush = 1;
 	server = stuck_page_start(stuck, attack_exec, &arena);
 	if (server < 0) {
 		print_message("this machine has no /dev/fuse: not run\n");
 		skip();
 	}
-	while (!load_acquire(&stuck->closes))
+	while (!load_acquire(&stuck->stage))
 		sched_yield();
-	usleep(300000);		/* hello was said */
 	for (int i = 0; i < 20; i++)
 		need_service(&arena);
 	arena_honest_rounds(&arena, 50);

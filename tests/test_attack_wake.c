@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "ring/order.h"
+#include "tests/common/asleep.h"
 #include "tests/common/foe.h"
 
 static void make_blocking(int fd)
@@ -60,14 +61,31 @@ static void asking_for_wakeups_and_taking_none_blocks_nothing(void **state)
 
 struct holder {
 	int from, to;
+	pid_t tid;		/* set when it is about to; no pair */
+	uint32_t over;		/* it could not, or not any longer; no pair */
 };
 
 static void *hold_main(void *arg)
 {
 	struct holder *h = arg;
 
+	store_release(&h->tid, gettid());
 	splice(h->from, NULL, h->to, NULL, 4096, 0);
+	store_release(&h->over, 1u);
 	return NULL;
+}
+
+/* True: it sits in it. */
+static bool holds(struct holder *h)
+{
+	while (!load_acquire(&h->over)) {
+		pid_t tid = load_acquire(&h->tid);
+
+		if (tid && is_asleep(getpid(), tid))
+			return true;
+		sched_yield();
+	}
+	return false;
 }
 
 /* One end of a socket pair, or of a pipe, that takes nothing more, and waits. */
@@ -93,6 +111,7 @@ static int attack_hold(struct arena *a, void *arg)
 	struct holder holders[2];
 	pthread_t thread;
 	struct foe f;
+	int nr = 0;
 
 	(void)arg;
 	foe_open(&f, a);
@@ -102,11 +121,12 @@ static int attack_hold(struct arena *a, void *arg)
 	raw_publish(&f.ring, 1);
 	foe_complete(&f, 1);
 	for (int i = 0; i < 2; i++) {
-		holders[i] = (struct holder){ f.ring.done_fd, full_end(i) };
+		holders[i] = (struct holder){ f.ring.done_fd, full_end(i), 0, 0 };
 		need(pthread_create(&thread, NULL, hold_main, &holders[i]) == 0);
 		pthread_detach(thread);
+		nr += holds(&holders[i]);
 	}
-	usleep(100000);		/* they are in it: if not, the attack is none */
+	need(nr > 0);		/* from a socket the kernel moves bytes to a pipe only */
 	for (int i = 0; i < 1000; i++) {
 		foe_request(&f, 0, 64);
 		raw_publish(&f.ring, 1);

@@ -28,6 +28,7 @@
 
 #include "ring/client_ring.h"
 #include "ring/wake.h"
+#include "tests/common/asleep.h"
 #include "tests/common/raw.h"
 #include "tests/common/tentd.h"
 
@@ -91,8 +92,7 @@ static long switches(void)
 	return u.ru_nvcsw;
 }
 
-/* The wait for a completion; of a tentd that stands still for longer than a client
- * spins, so that this one sleeps. */
+/* The wait for a completion; of a tentd that stands still until its client sleeps. */
 static void wait_asleep(struct side *s)
 {
 	pid_t pid = fork();
@@ -100,7 +100,7 @@ static void wait_asleep(struct side *s)
 
 	need(pid >= 0);
 	if (pid == 0) {
-		usleep(20000);
+		await_sleep(getppid(), getppid());
 		_exit(kill(s->tentd, SIGCONT));
 	}
 	before = switches();
@@ -109,7 +109,7 @@ static void wait_asleep(struct side *s)
 	need(waitpid(pid, NULL, 0) == pid);
 }
 
-/* The first half goes to the second. tentd has had time to fall asleep before. */
+/* The first half goes to the second. tentd sleeps before, or is about to. */
 static void transfer(struct side *s, uint32_t round)
 {
 	uint64_t length = round % 2 ? HALF : 64;
@@ -122,7 +122,8 @@ static void transfer(struct side *s, uint32_t round)
 	struct tent_completion c;
 
 	memset(s->memory, (int)round + 1, length);
-	usleep(2000);
+	while (!(load_acquire(&s->ring->line->flags) & TENT_ENGINE_NEED_WAKE)) /* A13 */
+		sched_yield();
 	if (stands_still)
 		need(kill(s->tentd, SIGSTOP) == 0);
 	need(tent_ring_submit(s->ring, &r, 1, sizeof(r), round, 0) == 0);

@@ -86,6 +86,7 @@ static int buffers(struct tent_client *c, tent_segment_id_t id)
 	return nr;
 }
 
+/* Engines tell each other in their own time; one that never does fails the test. */
 static void expect_buffers(struct tent_client *c, tent_segment_id_t id, int expected)
 {
 	for (int i = 0; i < 2000 && buffers(c, id) != expected; i++)

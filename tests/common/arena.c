@@ -267,7 +267,7 @@ void arena_honest_rounds(struct arena *a, uint64_t nr)
 
 	while (load_acquire(&a->board->rounds) < goal) {
 		check_standing(a);
-		usleep(100);
+		usleep(100);	/* leaves the cores to them */
 	}
 }
 
@@ -276,7 +276,7 @@ void arena_witness(struct arena *a, uint64_t nr)
 	uint64_t goal = load_acquire(&a->board->rounds) + nr;
 
 	while (load_acquire(&a->board->rounds) < goal && !load_acquire(&a->board->wrong))
-		usleep(100);
+		usleep(100);	/* the same */
 }
 
 /* No test may hang for ever; what they wait for takes milliseconds. */
@@ -303,7 +303,8 @@ void arena_start(struct arena *a, const char *const *args)
 	arena_honest_rounds(a, ROUNDS_PER_CHECK);
 	a->base_clients = arena_clients(a);
 	assert_int_equal(a->base_clients, 2);
-	/* The observer that counted, and who looked at it, may still be on their way out. */
+	/* The observer that counted, and who looked at it, may still be on their way out:
+	 * what stays the same for a while is without them. */
 	do {
 		a->base_fds = arena_fds(a);
 		a->base_threads = count_threads(a);
@@ -319,7 +320,7 @@ static void settle(struct arena *a, const char *what, int (*count)(const struct 
 		check_standing(a);
 		if (tries == 500)
 			fprintf(stderr, "tentd has %d %s, and had %d\n", now, what, base);
-		usleep(10000);
+		usleep(10000);	/* to count takes a client, which is not to crowd others out */
 	}
 }
 

@@ -4,10 +4,12 @@
  * what poll() says, when GET_EVENT waits, what a bad pointer does, and what is left when a
  * descriptor closes.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -23,6 +25,7 @@
 
 #include "sim/hca/cm/cm.h"
 #include "sim/hca/cm/core.h"
+#include "sim/hca/tests/common/asleep.h"
 
 enum { UID = 0x11 };
 
@@ -253,11 +256,28 @@ static void test_destroy_takes_unread_events_away(void **state)
 	close_channel(c);
 }
 
+static pid_t reader;	/* thread; 0: not there yet; no pair */
+
 static void *read_one(void *arg)
 {
 	static struct rdma_ucm_event_resp e;
 
+	__atomic_store_n(&reader, gettid(), __ATOMIC_RELAXED);
 	return get_event(arg, &e) > 0 ? &e : NULL;
+}
+
+/* A thread that reads an event and, as there is none, sleeps. */
+static pthread_t start_reader(struct cm_channel *c)
+{
+	pthread_t t;
+	pid_t tid;
+
+	reader = 0;
+	assert_int_equal(pthread_create(&t, NULL, read_one, c), 0);
+	while (!(tid = __atomic_load_n(&reader, __ATOMIC_RELAXED)))
+		sched_yield();
+	await_sleep(getpid(), tid);
+	return t;
 }
 
 static void test_get_event_waits(void **state)
@@ -269,8 +289,7 @@ static void test_get_event_waits(void **state)
 	pthread_t t;
 
 	(void)state;
-	assert_int_equal(pthread_create(&t, NULL, read_one, c), 0);
-	usleep(20000);
+	t = start_reader(c);
 	resolve(c, id);			/* while the other thread waits */
 	pthread_join(t, &result);
 	e = result;
@@ -296,8 +315,7 @@ static void test_cancelled_wait_leaves_nothing_open(void **state)
 	pthread_t t;
 
 	(void)state;
-	assert_int_equal(pthread_create(&t, NULL, read_one, c), 0);
-	usleep(20000);
+	t = start_reader(c);
 	pthread_cancel(t);
 	pthread_join(t, &result);
 	assert_ptr_equal(result, PTHREAD_CANCELED);
@@ -337,8 +355,7 @@ static void test_waiting_outlives_the_descriptor(void **state)
 	pthread_t t;
 
 	(void)state;
-	assert_int_equal(pthread_create(&t, NULL, read_one, c), 0);
-	usleep(20000);
+	t = start_reader(c);
 	/* Past libc's, which tsan watches for just this race. */
 	syscall(SYS_close, cm_channel_fd(c));
 	resolve(c, id);
@@ -356,7 +373,7 @@ static void wake(int signal_number)
 
 static void *interrupt(void *arg)
 {
-	usleep(20000);
+	await_sleep(getpid(), getpid());	/* the main thread */
 	pthread_kill(*(pthread_t *)arg, SIGUSR1);
 	return NULL;
 }
@@ -443,7 +460,7 @@ static void test_last_close_frees_the_port(void **state)
 	memcpy(&cmd.addr, &a, sizeof(a));
 	bind_port(c, create(c), DONE(cmd));
 	close_channel(c);
-	usleep(10000);
+	usleep(10000);		/* for what a copy may not cause: there is no sign of nothing */
 	assert_int_equal(RUN(other, BIND_IP, cmd, 0), -EADDRINUSE);
 	close(copy);
 	for (tries = 0; RUN(other, BIND_IP, cmd, 0) == -EADDRINUSE; tries++) {
