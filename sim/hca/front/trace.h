@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trace.h - one line of text for each WQE, packet and CQE, where TENT_HCA_TRACE in the
+ * trace.h - one line of text for each WQE, packet and CQE, where TENT_SIM_TRACE in the
  * environment names a file.
  */
 #ifndef TENT_SIM_HCA_TRACE_H
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define TRACE_ENV "TENT_HCA_TRACE"
+#define TRACE_ENV "TENT_SIM_TRACE"
 
 bool trace_is_on(void);
 void trace_line(uint32_t device, const char *line);

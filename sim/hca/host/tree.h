@@ -26,7 +26,7 @@
 #define TREE_RDMA_CM_MINOR 58
 
 /* Environment of programs that shall see the tree: its directory. */
-#define TREE_ENV "TENT_HCA_TREE"
+#define TREE_ENV "TENT_SIM_TREE"
 
 struct tree_gid {
 	uint8_t raw[16];		/* all zero: no entry */
