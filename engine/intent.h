@@ -158,6 +158,19 @@ bool judge_in_order(const struct judge *j, const struct tent_slot *slots,
 		    const char (*cells)[TENT_CELL_SIZE], uint32_t count,
 		    struct refusal *why);
 
+/* What an entry asks for, before anything is made of it. */
+struct asked {
+	int32_t opcode, intent, priority, hint;
+	uint64_t deadline_ns;
+	uint32_t policy_length;	/* of the text in its cell */
+	uint16_t downgrades;	/* TENT_CQE_F_* */
+};
+
+/* One entry by the checks that need no engine: layout, schema, fields. False: *why says
+ * what is wrong, and *a is not touched. */
+bool judge_fields(const struct tent_slot *slot, const char *cell, bool compat,
+		  uint64_t now_ns, struct asked *a, struct refusal *why);
+
 /* For a batch that is judged in pieces: does a refusal by rule come before one by
  * other, wherever in the batch they were found? */
 bool refusal_precedes(uint16_t rule, uint16_t other);

@@ -160,3 +160,28 @@ struct fault fields_fault(const struct bench *b, const struct tent_slot *s,
 		return FAULT(SLOT_RESV, s->resv0 ? s->resv0 : s->resv1);
 	return NO_FAULT;
 }
+
+/* ---- without an engine -------------------------------------------------- */
+
+bool judge_fields(const struct tent_slot *slot, const char *cell, bool compat,
+		  uint64_t now_ns, struct asked *a, struct refusal *why)
+{
+	const struct client_space space = { .compat = compat };
+	const struct judge judge = { .space = &space, .now_ns = now_ns };
+	const struct bench bench = { .j = &judge, .priorities = TENT_PRIORITY_LOW + 1 };
+	struct wanted w;
+	struct fault f = layout_fault(&bench, slot);
+
+	if (!f.rule)
+		f = fields_fault(&bench, slot, cell, &w);
+	if (f.rule) {
+		*why = (struct refusal){ .rule = f.rule, .value = f.value };
+		return false;
+	}
+	*a = (struct asked){
+		.opcode = slot->request.opcode, .intent = w.intent, .priority = w.priority,
+		.hint = w.hint, .deadline_ns = w.deadline_ns,
+		.policy_length = (uint32_t)w.policy_length, .downgrades = w.downgrades,
+	};
+	return true;
+}

@@ -44,6 +44,15 @@
 	FIELD(tent_error_info, field, 16, 32)					\
 	FIELD(tent_error_info, message, 48, 256)				\
 	FIELD(tent_error_info, flags, 304, 4)					\
+	BEGIN(tent_normalized, 96)						\
+	FIELD(tent_normalized, size, 0, 4)					\
+	FIELD(tent_normalized, opcode, 4, 4)					\
+	FIELD(tent_normalized, intent_type, 8, 4)				\
+	FIELD(tent_normalized, requested_priority, 12, 4)			\
+	FIELD(tent_normalized, deadline_ns, 16, 8)				\
+	FIELD(tent_normalized, transport_hint, 24, 4)				\
+	FIELD(tent_normalized, flags, 28, 4)					\
+	FIELD(tent_normalized, policy_name, 32, 64)				\
 	BEGIN(tent_slot, 128)							\
 	FIELD(tent_slot, seq, 0, 4)						\
 	FIELD(tent_slot, nr, 4, 4)						\
@@ -295,6 +304,8 @@ VALUE(TENT_PERM_GLOBAL_READ_ONLY, 1)
 VALUE(TENT_PERM_GLOBAL_READ_WRITE, 2)
 VALUE(TENT_SEGMENT_MEMORY, 0)
 VALUE(TENT_SEGMENT_FILE, 1)
+VALUE(TENT_VALIDATION_STRICT, 0)
+VALUE(TENT_VALIDATION_COMPAT, 1)
 VALUE(TENT_ERR_ARGUMENTS, -1)
 VALUE(TENT_ERR_SCHEMA, -2)
 VALUE(TENT_ERR_LAYOUT, -3)

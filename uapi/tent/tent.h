@@ -165,6 +165,13 @@ enum tent_error {
 	TENT_ERR_CONFIG = -21
 };
 
+/* How an unknown intent or priority is taken. Which of them an engine obeys is its
+ * configuration ("engine/validation"), never its client's choice. */
+enum tent_validation {
+	TENT_VALIDATION_STRICT = 0,	/* refused */
+	TENT_VALIDATION_COMPAT = 1	/* UNSPEC in its place, recorded in the flags */
+};
+
 /* How a request ended, beside its status; in struct tent_error_info and in ring.h's
  * completions, which alone have the first two. */
 #define TENT_CQE_F_REJECTED	    (1u << 0) /* the whole batch; nothing moved */
@@ -226,6 +233,29 @@ TENT_ASSERT_FIELD(struct tent_request_v1, policy_name, 64, sizeof(void *));
 TENT_ASSERT_FIELD(struct tent_request_v1, transport_hint, 72, 4);
 TENT_ASSERT_FIELD(struct tent_request_v1, reserved0, 76, 4);
 TENT_ASSERT_FIELD(struct tent_request_v1, flags, 80, 8);
+
+/* What one entry asks for, every field there: see tent_normalize_request(). */
+struct tent_normalized {
+	uint32_t size;			/* set by the caller: sizeof this struct */
+	int32_t opcode;			/* enum tent_opcode */
+	int32_t intent_type;		/* enum tent_intent */
+	int32_t requested_priority;	/* enum tent_priority */
+	TENT_U64 deadline_ns;		/* 0, or absolute CLOCK_MONOTONIC */
+	int32_t transport_hint;		/* enum tent_transport */
+	uint32_t flags;			/* TENT_CQE_F_DOWNGRADES of what compat changed */
+	char policy_name[64];		/* "" when there is none */
+};
+typedef struct tent_normalized tent_normalized_t;
+
+TENT_ASSERT(sizeof(struct tent_normalized) == 96, "tent_normalized is 96 bytes");
+TENT_ASSERT_FIELD(struct tent_normalized, size, 0, 4);
+TENT_ASSERT_FIELD(struct tent_normalized, opcode, 4, 4);
+TENT_ASSERT_FIELD(struct tent_normalized, intent_type, 8, 4);
+TENT_ASSERT_FIELD(struct tent_normalized, requested_priority, 12, 4);
+TENT_ASSERT_FIELD(struct tent_normalized, deadline_ns, 16, 8);
+TENT_ASSERT_FIELD(struct tent_normalized, transport_hint, 24, 4);
+TENT_ASSERT_FIELD(struct tent_normalized, flags, 28, 4);
+TENT_ASSERT_FIELD(struct tent_normalized, policy_name, 32, 64);
 
 /* State of one task (one request of a batch), or of a whole batch. */
 struct tent_status {
@@ -298,6 +328,16 @@ uint64_t tent_monotonic_now_ns(void);
  * days ahead; *deadline_ns_out is then untouched. RFC "deadline_ns".
  */
 int tent_deadline_after_ns(uint64_t budget_ns, uint64_t *deadline_ns_out);
+
+/*
+ * What one entry asks for: layout, schema and fields judged as every engine does, a
+ * deadline against the clock of now. Addresses, policies and transports are not looked
+ * at: those are an engine's, see tent_explain_requests(). mode: enum tent_validation.
+ * out->size must be set to the whole struct; out is untouched after an error. Errors as
+ * tent_submit_requests() has for the call's arguments and for what the entry says.
+ */
+int tent_normalize_request(const void *entry, size_t entry_stride, uint32_t schema_version,
+			   int mode, struct tent_normalized *out);
 
 /*
  * Details of this thread's last failure. info->size must be set; only that many
