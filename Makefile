@@ -31,6 +31,7 @@ Q	:= $(if $(V),,@)
 ifneq ($(CROSS),)
 CC	:= $(CROSS)gcc
 endif
+CXX	:= $(if $(findstring clang,$(CC)),clang++,$(CROSS)g++)
 OBJCOPY	?= $(CROSS)objcopy
 
 # ---- flags -------------------------------------------------------------------
@@ -51,13 +52,17 @@ SANFLAGS := $(if $(SAN),$(or $(SAN_$(SAN)),$(error SAN is asan, tsan or fuzz, no
 
 ALL_CFLAGS := -std=gnu11 -DTENT_VERSION='"$(VERSION)"' $(WARN) $(CFLAGS) \
 	      -fPIC -fvisibility=hidden $(HARDEN) $(SANFLAGS) -pthread -I. -Iuapi
+# g++ 12 thinks that an empty std::optional is read where the sanitizers hinder inlining.
+SAN_CXX	:= $(if $(SAN),$(if $(filter g++,$(CXX)),-Wno-maybe-uninitialized))
+ALL_CXXFLAGS := $(filter-out -std=% -Wstrict-prototypes -Wmissing-prototypes,$(ALL_CFLAGS)) \
+	      -std=c++17 -Wpedantic $(SAN_CXX)
 ALL_LDFLAGS := $(CFLAGS) $(SANFLAGS) -pthread $(HARDEN_LD) $(LDFLAGS)
 LDLIBS	:= -ljansson -luring -lm
 
 # ---- what there is -----------------------------------------------------------
 
 objs	= $(patsubst %.c,$(B)/%.o,$(sort $(wildcard $(1))))
-progs	= $(patsubst %.c,$(B)/%,$(sort $(wildcard $(1))))
+progs	= $(addprefix $(B)/,$(basename $(sort $(wildcard $(1)))))
 
 # ring/host*.c and ring/sigbus.c serve engines only.
 RING_OBJS	:= $(call objs,ring/*.c)
@@ -70,8 +75,8 @@ LIBS	:= $(B)/libtentring.a $(B)/libtentring.so $(B)/libtent.a $(B)/libtent.so \
 	   $(B)/libtent_shared.so $(B)/tent.pc $(B)/tentring.pc
 TOOLS	:= $(B)/tools/tentd $(B)/tools/tentctl
 PERF	:= $(filter-out %/cost_driver,$(call progs,perf/*.c)) $(B)/perf/replay
-TESTS	:= $(call progs,tests/test_*.c sim/hca/tests/test_*.c)
-HELPERS	:= $(call progs,tests/examples/*.c)
+TESTS	:= $(call progs,tests/test_*.c tests/test_*.cpp sim/hca/tests/test_*.c)
+HELPERS	:= $(call progs,tests/examples/*.c tests/examples/*.cpp)
 FUZZERS	:= $(call progs,tests/fuzz_*.c sim/hca/tests/fuzz_*.c)
 # Tests that are scripts: they build, start and trace whole programs.
 SCRIPTS	:= tests/symbols.sh tests/readme_examples.sh tests/installed.sh tests/foreign.sh \
@@ -93,6 +98,11 @@ compile = @mkdir -p $(@D); echo "  CC      $<"; \
 
 $(B)/%.o: %.c
 	$(call compile)
+# Only tests and examples are C++, for tent.hpp.
+$(B)/%.o: %.cpp
+	@mkdir -p $(@D)
+	@echo "  CXX     $<"
+	$(Q)$(CXX) $(ALL_CXXFLAGS) -MMD -MP -c -o $@ $<
 # This folder has the name of its program, so its objects lie elsewhere.
 $(B)/perf/replay_objs/%.o: perf/replay/%.c
 	$(call compile)
@@ -203,6 +213,7 @@ $(B)/tests/test_%: $(B)/tests/test_%.o $(COMMON) $(INTERNAL)
 	$(call link,-lcmocka)
 # OpenSSL as its headers have it, beside what we find of it.
 $(B)/tests/test_tls: LDLIBS += -lssl -lcrypto
+$(B)/tests/test_cpp $(B)/tests/examples/cpp_api: LDLIBS += -lstdc++
 # The replay program's own parts are tested too.
 $(B)/tests/test_replay: $(addprefix $(B)/perf/,replay_objs/trace.o replay_objs/pool.o \
 	replay_objs/map.o common/content.o common/args.o common/samples.o)
@@ -306,7 +317,7 @@ clean:
 D := $(DESTDIR)$(PREFIX)
 install: all $(B)/tentd.service
 	install -d $(D)/include/tent $(D)/lib/pkgconfig $(D)/lib/systemd/system $(D)/bin
-	install -m 644 uapi/tent/*.h $(D)/include/tent
+	install -m 644 uapi/tent/*.h uapi/tent/*.hpp $(D)/include/tent
 	install -m 644 $(B)/tent.pc $(B)/tentring.pc $(D)/lib/pkgconfig
 	install -m 644 $(B)/libtent.a $(B)/libtentring.a $(D)/lib
 	install -m 755 $(B)/libtent.so.1 $(B)/libtentring.so.1 $(D)/lib

@@ -30,6 +30,14 @@ for file in uapi/tent/*.h; do
 	try "$header" g++ -m32 $m32 -x c++ -std=c++11 $strict
 	try "$header" aarch64-linux-gnu-gcc -x c -std=c99 $strict
 done
+for file in uapi/tent/*.hpp; do
+	for std in c++17 c++20; do
+		for compiler in g++ clang++; do
+			try "<${file#uapi/}>" $compiler -x c++ -std=$std $strict -Wshadow
+			try "<${file#uapi/}>" $compiler -x c++ -std=$std $strict -fno-exceptions -fno-rtti
+		done
+	done
+done
 # The layouts, field by field: as the test itself is compiled, and for its other users.
 for abi in "$CC -x c -std=gnu11" "$CC -m32 $m32 -x c -std=gnu11" "g++ -x c++ -std=c++11" \
 	"clang++ -x c++ -std=c++17" "g++ -m32 $m32 -x c++ -std=c++11"; do

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What a user does: installs, builds with pkg-config's flags, runs. C99 and C++17,
+# What a user does: installs, builds with pkg-config's flags, runs. C99, C++17 and C++20,
 # shared and static, in-process and against a tentd; and a program that was linked
 # with the existing engine's libtent_shared.so starts on ours. The manual and the
 # service are there too.
@@ -40,12 +40,16 @@ build ring_c99 "gcc -std=c99" tests/compat/ring_client.c tentring
 build ring_static "gcc -std=c99 -static" tests/compat/ring_client.c tentring --static
 build api_c99 "gcc -std=c99" tests/compat/api_client.c tent
 build api_cxx17 "g++ -std=c++17 -x c++" tests/compat/api_client.c tent
+for std in 17 20; do
+	build "hpp_gcc$std" "g++ -std=c++$std" tests/examples/cpp_api.cpp tent
+	build "hpp_clang$std" "clang++ -std=c++$std" tests/examples/cpp_api.cpp tent
+done
 build api_static "gcc -std=c99 -static" tests/compat/api_client.c tent --static
 
 start_tentd '{}'
 "$work/ring_c99" "$socket" 5
 "$work/ring_static" "$socket" 5
-for program in api_c99 api_cxx17 api_static; do
+for program in api_c99 api_cxx17 api_static hpp_gcc17 hpp_gcc20 hpp_clang17 hpp_clang20; do
 	"$work/$program"
 	TENT_ENGINE=unix:$socket "$work/$program"
 done
@@ -61,4 +65,4 @@ readelf -d "$work/legacy" | grep -q 'NEEDED.*\[libtent_shared\.so\]'
 "$work/legacy"
 ldd "$work/legacy" | grep -q "libtent_shared.so => $root/opt/tent/lib/libtent_shared.so"
 
-echo "installed: C99, C++17, static and a libtent_shared.so program run; manual and service are there"
+echo "installed: C99, C++17, C++20, static and a libtent_shared.so program run; manual and service are there"

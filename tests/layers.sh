@@ -51,7 +51,10 @@ complain "the card asks the system for memory only" "$(grep -rnE \
 # What a layer must not reach through <>: ring knows no legacy API, the public
 # headers know only each other and the C library.
 complain "uapi includes only <tent/..> and C library headers" "$(grep -rnE \
-	'#[[:space:]]*include[[:space:]]*<' uapi | grep -vE '<(tent/[a-z_]+\.h|std[a-z]+\.h)>')"
+	--include='*.h' '#[[:space:]]*include[[:space:]]*<' uapi | grep -vE '<(tent/[a-z_]+\.h|std[a-z]+\.h)>')"
+complain "tent.hpp stands on tent.h and the C++ library" "$(grep -rnE \
+	--include='*.hpp' '#[[:space:]]*include[[:space:]]*<' uapi |
+	grep -vE '<(tent/(tent\.h|types\.hpp)|[a-z_]+)>')"
 complain "ring depends on no library but libc" "$(grep -rnE \
 	'include[[:space:]]*<(jansson|liburing|infiniband)' ring uapi)"
 complain "only lib and its users know transfer_engine.h" "$(grep -rn 'tent/transfer_engine\.h>' \

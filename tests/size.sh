@@ -19,7 +19,7 @@ END {
 }' "${B:-build}/size.functions"
 failed=$?
 
-for file in $files $(find tests sim -name '*.[ch]' | sort); do
+for file in $files $(find tests sim -name '*.[ch]' -o -name '*.cpp' | sort) uapi/tent/*.hpp; do
 	lines=$(wc -l < "$file")
 	case $file in
 	uapi/*) limit=600 ;;
