@@ -12,6 +12,7 @@
 
 #include "engine/intent.h"
 #include "engine/query.h"
+#include "ring/rules.h"
 
 /* Private copies of what the client asks about. */
 struct question {
@@ -94,18 +95,28 @@ static json_t *requested_json(const struct question *q, uint32_t i)
 
 /* ---- what would be ----------------------------------------------------- */
 
-static json_t *sentence(uint16_t rule, int64_t value)
+/* The name of a policy is known here, where a rule's value has its length only. */
+static json_t *sentence(const struct question *q, uint32_t i, uint16_t rule, int64_t value)
 {
-	char text[256];
+	const char *policy = NULL;
+	json_t *name = NULL, *text;
+	char described[256];
 
-	tent_rule_describe(rule, value, text, sizeof(text));
-	return json_string(text);
+	if (rule >= TENT_RULE_POLICY_UNKNOWN && !strcmp(tent_rule_field(rule), "policy_name"))
+		name = policy_json(&q->slots[i].request, q->cells[i]);
+	policy = json_string_value(name);
+	tent_rule_describe(rule, value, described, sizeof(described));
+	text = policy ? json_sprintf("policy_name is \"%s\"; allowed: %s", policy,
+				     rule_allowed(rule)) : json_string(described);
+	json_decref(name);
+	return text;
 }
 
-static void add_downgrade(json_t *list, uint16_t rule, int64_t value, const char *instead)
+static void add_downgrade(const struct question *q, uint32_t i, json_t *list, uint16_t rule,
+			  int64_t value, const char *instead)
 {
 	json_array_append_new(list, json_pack("{s:s,s:o,s:s}", "rule", tent_rule_name(rule),
-					      "sentence", sentence(rule, value),
+					      "sentence", sentence(q, i, rule, value),
 					      "instead", instead));
 }
 
@@ -116,15 +127,15 @@ static json_t *downgrades_json(const struct question *q, uint32_t i)
 	json_t *list = json_array();
 
 	if (flags & TENT_CQE_F_INTENT_DOWNGRADED)
-		add_downgrade(list, TENT_RULE_INTENT, s->request.intent_type, "unspec");
+		add_downgrade(q, i, list, TENT_RULE_INTENT, s->request.intent_type, "unspec");
 	if (flags & TENT_CQE_F_PRIORITY_DOWNGRADED)
-		add_downgrade(list, q->judge.slot_flags & TENT_SLOT_F_LEGACY ?
+		add_downgrade(q, i, list, q->judge.slot_flags & TENT_SLOT_F_LEGACY ?
 			      TENT_RULE_PRIORITY_LEGACY : TENT_RULE_PRIORITY,
 			      s->request.requested_priority, "the default priority");
 	if (flags & TENT_CQE_F_POLICY_DOWNGRADED)
-		add_downgrade(list, TENT_RULE_POLICY_UNKNOWN, 0, "the default policy");
+		add_downgrade(q, i, list, TENT_RULE_POLICY_UNKNOWN, 0, "the default policy");
 	if (flags & TENT_CQE_F_TAIL_IGNORED)
-		add_downgrade(list, TENT_RULE_TAIL, s->tail_offset, "the tail is ignored");
+		add_downgrade(q, i, list, TENT_RULE_TAIL, s->tail_offset, "the tail is ignored");
 	return list;
 }
 
@@ -164,12 +175,13 @@ static json_t *deadline_json(const struct question *q, uint32_t i)
 		"budget_us", (json_int_t)(deadline > now ? (deadline - now) / 1000 : 0));
 }
 
-static json_t *error_json(const struct refusal *why)
+static json_t *error_json(const struct question *q, const struct refusal *why)
 {
 	return json_pack("{s:i,s:s,s:i,s:s,s:I,s:o}",
 		"category", tent_rule_error(why->rule), "rule", tent_rule_name(why->rule),
 		"index", (int)why->index, "field", tent_rule_field(why->rule),
-		"value", (json_int_t)why->value, "message", sentence(why->rule, why->value));
+		"value", (json_int_t)why->value, "message",
+		sentence(q, why->index, why->rule, why->value));
 }
 
 static json_t *accepted_json(const struct question *q, uint32_t i)
@@ -201,7 +213,7 @@ static json_t *entry_json(const struct question *q, uint32_t i)
 	if (ok && !why.rule)
 		json_object_update_new(row, accepted_json(q, i));
 	else
-		json_object_set_new(row, "error", error_json(&why));
+		json_object_set_new(row, "error", error_json(q, &why));
 	return row;
 }
 
@@ -216,7 +228,7 @@ static json_t *answer_json(const struct question *q)
 		json_array_append_new(list, entry_json(q, i));
 	return json_pack("{s:s,s:b,s:o,s:o}",
 		"validation", q->judge.space->compat ? "compat" : "strict",
-		"accepted", ok, "refusal", ok ? json_null() : error_json(&why),
+		"accepted", ok, "refusal", ok ? json_null() : error_json(q, &why),
 		"entries", list);
 }
 

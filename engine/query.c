@@ -359,7 +359,7 @@ void client_query(struct engine *e, struct client *c, struct ctl_message *m)
 		client_reply_json(e, c, q->what == TENT_QUERY_CLIENTS ? clients_json(e, c) :
 				  q->what == TENT_QUERY_SEGMENTS ? segments_json(e) :
 				  q->what == TENT_QUERY_PEERS ? peers_json(e) :
-				  q->what == TENT_QUERY_METRICS ? metrics_json(e) :
-				  engine_json(e));
+				  q->what == TENT_QUERY_METRICS ? metrics_json(e, c) :
+				  engine_json(e, c));
 	}
 }

@@ -26,15 +26,16 @@ const char *page_reason(int32_t reason);
 void client_reply_json(struct engine *e, struct client *c, json_t *value);
 
 /* query_engine.c: {pollers, rings, totals, ...} for TENT_QUERY_STATS, and its parts. */
-json_t *engine_json(struct engine *e);
+json_t *engine_json(struct engine *e, const struct client *asks);
 json_t *facts_json(const struct engine *e);
-json_t *usage_json(const struct engine *e);
+/* Of clients other than the observer that asks. */
+json_t *usage_json(const struct engine *e, const struct client *asks);
 json_t *pages_json(void);
 json_t *totals_json(const struct engine *e);
 json_t *pollers_json(const struct engine *e);
 
 /* query_metrics.c: {totals, transfers, ...} for TENT_QUERY_METRICS. */
-json_t *metrics_json(const struct engine *e);
+json_t *metrics_json(const struct engine *e, const struct client *asks);
 
 /* query_peers.c: {peers, callers, ...} for TENT_QUERY_PEERS. */
 json_t *peers_json(const struct engine *e);

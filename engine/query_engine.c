@@ -122,12 +122,12 @@ json_t *facts_json(const struct engine *e)
 		"priorities", !c->no_priorities);
 }
 
-json_t *usage_json(const struct engine *e)
+json_t *usage_json(const struct engine *e, const struct client *asks)
 {
 	const struct tenants *t = &e->tenants;
 
 	return json_pack("{s:i,s:i,s:I,s:i,s:i,s:i,s:i,s:i,s:i}",
-		"clients", (int)e->nr_clients,
+		"clients", (int)e->nr_clients - asks->observer,
 		"clients_max", (int)e->config.clients_max,
 		"clients_ended", (json_int_t)e->clients_ended,
 		"refused_waiting", (int)e->nr_refused,
@@ -149,13 +149,13 @@ json_t *pages_json(void)
 		"reason", page_reason(t.reason), "missing", t.missing ? t.missing : "");
 }
 
-json_t *engine_json(struct engine *e)
+json_t *engine_json(struct engine *e, const struct client *asks)
 {
 	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}",
 		"engine", facts_json(e),
 		"transports", transports_json(e),
 		"transport_facts", transport_facts_json(e),
-		"usage", usage_json(e),
+		"usage", usage_json(e, asks),
 		"private_pages", pages_json(),
 		"totals", totals_json(e),
 		"pollers", pollers_json(e),

@@ -73,7 +73,7 @@ static json_t *peer_counts_json(const struct engine *e)
 		"refused", (json_int_t)e->links.refused);
 }
 
-json_t *metrics_json(const struct engine *e)
+json_t *metrics_json(const struct engine *e, const struct client *asks)
 {
 	struct meters sum = { .load = { .sum = 0 } };
 
@@ -81,7 +81,7 @@ json_t *metrics_json(const struct engine *e)
 		poller_meters_add(e->pollers[i].poller, &sum);
 	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}",
 		"engine", facts_json(e),
-		"usage", usage_json(e),
+		"usage", usage_json(e, asks),
 		"private_pages", pages_json(),
 		"totals", totals_json(e),
 		"pollers", pollers_json(e),

@@ -125,10 +125,14 @@ static int attach_path(const char *path, const char *name, uint32_t features,
 	if (!path || !client)
 		return client_fail(TENT_RULE_ARG_NULL, 0);
 	fd = connect_path(path);
+	if (fd == -ENAMETOOLONG)
+		return client_fail_text(TENT_RULE_ENGINE_LOST, "socket %s is %zu bytes long; "
+					"allowed: at most %zu", path, strlen(path),
+					sizeof(((struct sockaddr_un *)0)->sun_path) - 1);
 	if (fd < 0) {
 		errno = -fd;
-		return client_fail_text(TENT_RULE_ENGINE_LOST,
-					"no engine at %s (%m); allowed: alive", path);
+		return client_fail_text(TENT_RULE_ENGINE_LOST, "nobody answers at %s: %m; "
+					"allowed: the socket of a running tentd", path);
 	}
 	return attach_features(fd, name, features, client);
 }

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <tent/tentring.h>
 
 #include "ring/rules.h"
@@ -54,25 +55,34 @@ const char *rule_allowed(uint32_t rule)
 	return r ? r->allowed : "";
 }
 
-/* Addresses and flags are read in hex, everything else is a count or an enum. */
-static bool reads_in_hex(const struct rule_text *r)
+/* Addresses, flags and bytes are read in hex, everything else is a count or an enum. */
+static bool reads_in_hex(uint32_t rule, const struct rule_text *r)
 {
 	return r->error == TENT_ERR_ADDRESS || r->error == TENT_ERR_FLAGS ||
-	       r->error == TENT_ERR_OWNER_GONE;
+	       r->error == TENT_ERR_OWNER_GONE || rule == TENT_RULE_POLICY_CHARS;
+}
+
+/* Of a text, the value is its length, or the byte that is wrong. */
+static const char *verb_of(uint32_t rule, const struct rule_text *r)
+{
+	if (rule == TENT_RULE_POLICY_CHARS)
+		return "has the byte";
+	return strcmp(r->field, "policy_name") == 0 ? "has a length of" : "is";
 }
 
 void tent_rule_describe(uint32_t rule, int64_t value, char *text, size_t size)
 {
 	const struct rule_text *r = rule_find(rule);
+	char number[24];
 
 	if (!size)
 		return;
-	if (!r)
+	if (!r) {
 		snprintf(text, size, "rule %" PRIu32 " is broken; value %" PRId64, rule, value);
-	else if (reads_in_hex(r))
-		snprintf(text, size, "%s is 0x%" PRIx64 "; allowed: %s", r->field,
-			 (uint64_t)value, r->allowed);
-	else
-		snprintf(text, size, "%s is %" PRId64 "; allowed: %s", r->field, value,
-			 r->allowed);
+		return;
+	}
+	snprintf(number, sizeof(number), reads_in_hex(rule, r) ? "0x%" PRIx64 : "%" PRId64,
+		 value);
+	snprintf(text, size, "%s %s %s; allowed: %s", r->field, verb_of(rule, r), number,
+		 r->allowed);
 }

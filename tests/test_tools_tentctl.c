@@ -224,12 +224,44 @@ static void explain_says_what_would_happen(void **state)
 static void explain_says_why_a_request_would_be_refused(void **state)
 {
 	(void)state;
-	assert_int_equal(TENTCTL("explain", "--intent", "77", "--json"), 0);
-	assert_non_null(strstr(ctl.output, "intent_type"));
-	assert_int_equal(TENTCTL("explain", "--policy", "gold", "--json"), 0);
-	assert_non_null(strstr(ctl.output, "policy_name"));
-	assert_int_equal(TENTCTL("explain", "--transport", "rdma", "--json"), 0);
+	assert_int_equal(TENTCTL("explain", "--intent", "77", "--json"), 1);
+	assert_non_null(strstr(ctl.output, "intent_type is 77; allowed:"));
+	assert_int_equal(TENTCTL("explain", "--policy", "gold", "--json"), 1);
+	assert_non_null(strstr(ctl.output, "policy_name is \\\"gold\\\"; allowed:"));
+	assert_int_equal(TENTCTL("explain", "--policy", "not good", "--json"), 1);
+	assert_non_null(strstr(ctl.output, "policy_name has the byte 0x20; allowed:"));
+	assert_int_equal(TENTCTL("explain", "--transport", "rdma", "--json"), 1);
 	assert_non_null(strstr(ctl.output, "transport_hint"));
+	assert_int_equal(TENTCTL("explain", "--intent", "77"), 1);
+}
+
+static void who_asks_is_none_of_the_clients(void **state)
+{
+	json_t *clients, *stats;
+
+	(void)state;
+	assert_int_equal(TENTCTL("clients", "--json"), 0);
+	clients = output_json();
+	assert_int_equal(TENTCTL("stats", "--json"), 0);
+	stats = output_json();
+	assert_int_equal(json_array_size(json_object_get(clients, "clients")),
+			 json_integer_value(json_object_get(json_object_get(stats, "usage"),
+							    "clients")));
+	json_decref(clients);
+	json_decref(stats);
+}
+
+static void a_socket_too_long_is_said_with_what_fits(void **state)
+{
+	char path[200];
+	const char *const words[] = { "-s", path, "stats", NULL };
+
+	(void)state;
+	memset(path, 'x', sizeof(path) - 1);
+	path[0] = '/';
+	path[sizeof(path) - 1] = '\0';
+	assert_int_equal(program_run(&ctl, "tools/tentctl", words), 3);
+	assert_non_null(strstr(ctl.errors, "is 199 bytes long; allowed: at most 107"));
 }
 
 static void nobody_at_the_socket_is_said_with_its_path_and_a_cure(void **state)
@@ -365,6 +397,8 @@ int main(void)
 		cmocka_unit_test(stats_count_what_was_done),
 		cmocka_unit_test(explain_says_what_would_happen),
 		cmocka_unit_test(explain_says_why_a_request_would_be_refused),
+		cmocka_unit_test(who_asks_is_none_of_the_clients),
+		cmocka_unit_test(a_socket_too_long_is_said_with_what_fits),
 		cmocka_unit_test(nobody_at_the_socket_is_said_with_its_path_and_a_cure),
 		cmocka_unit_test(other_users_are_refused),
 		cmocka_unit_test(a_bad_command_line_is_status_2),

@@ -134,6 +134,16 @@ static void set_deadline(struct question *q)
 	q->request.deadline_ns = deadline;
 }
 
+/* Would the request be taken? */
+static bool is_accepted(const char *json)
+{
+	json_t *root = json_loads(json, 0, NULL);
+	bool yes = json_is_true(json_object_get(root, "accepted"));
+
+	json_decref(root);
+	return yes;
+}
+
 enum tentctl_exit tentctl_explain(const struct tentctl_options *o, int argc, char **argv)
 {
 	struct question q = { .request = {
@@ -155,6 +165,8 @@ enum tentctl_exit tentctl_explain(const struct tentctl_options *o, int argc, cha
 		rc = tentctl_say_error(o);
 	} else {
 		rc = tentctl_print(o, json);
+		if (rc == TENTCTL_OK && !is_accepted(json))
+			rc = TENTCTL_FAILED;
 		free(json);
 	}
 	tent_client_detach(client);
