@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "tests/common/lib_fix.h"
+#include "tests/common/program.h"
 
 #define SIZE (1u << 20)
 #define HALF (SIZE / 2)
@@ -384,7 +385,20 @@ static void the_readmes_programs_run(void **state)
 	unsetenv("TENT_ENGINE");
 	assert_int_equal(run("tests/examples/ring_only", f.word + strlen("unix:")), 0);
 	lib_fix_kill(&f, SIGTERM);
-	assert_int_not_equal(run("tests/examples/ring_only", "/nonexistent"), 0);
+}
+
+/* What a newcomer who forgot to start tentd sees. */
+static void the_readmes_programs_say_what_went_wrong(void **state)
+{
+	static const char *const nobody[] = { "/nonexistent", NULL }, *const none[] = { NULL };
+	static struct program p;
+
+	(void)state;
+	assert_int_equal(program_run(&p, "tests/examples/ring_only", nobody), 1);
+	assert_non_null(strstr(p.errors, "nobody answers at /nonexistent: No such file"));
+	program_start(&p, "tests/examples/v1_api", none, "TENT_ENGINE=unix:/nonexistent", 0);
+	assert_int_equal(program_wait(&p), 1);
+	assert_non_null(strstr(p.errors, "nobody answers at /nonexistent: No such file"));
 }
 
 int main(void)
@@ -399,6 +413,7 @@ int main(void)
 		cmocka_unit_test(a_completion_fd_shows_that_tentd_died),
 		cmocka_unit_test(caller_mode_has_no_completion_fd_and_says_why),
 		cmocka_unit_test(the_readmes_programs_run),
+		cmocka_unit_test(the_readmes_programs_say_what_went_wrong),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

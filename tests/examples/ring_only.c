@@ -5,6 +5,16 @@
 #include <string.h>
 #include <tent/tentring.h>
 
+/* What the library has to say, and the exit status. */
+static int fail(void)
+{
+	struct tent_error_info why = { .size = sizeof(why) };
+
+	tent_client_error(&why);
+	fprintf(stderr, "%s\n", why.message);
+	return 1;
+}
+
 int main(int argc, char **argv)
 {
 	struct tent_client *client;
@@ -16,7 +26,7 @@ int main(int argc, char **argv)
 	    tent_client_alloc(client, 8192, "*", &memory) ||
 	    tent_client_register(client, memory, 8192, TENT_PERM_LOCAL_READ_WRITE, NULL, 0) ||
 	    tent_ring_open(client, 0, 0, &ring))
-		return 1;
+		return fail();
 	strcpy(memory, "a KV block");
 
 	struct tent_request_v1 write = {
@@ -25,7 +35,7 @@ int main(int argc, char **argv)
 		.target_id = TENT_LOCAL_SEGMENT, .target_offset = (uintptr_t)memory + 4096,
 	};
 	if (tent_ring_submit(ring, &write, 1, sizeof(write), 0, 0))
-		return 1;
+		return fail();
 	while (tent_ring_poll(ring, &done, 1) == 0 && tent_ring_wait(ring, 1000000000) == 0)
 		;
 	printf("status %d: %s\n", done.status, (char *)memory + 4096);
