@@ -66,7 +66,7 @@ static int show_refused(void)
 	uint8_t *m;
 	int rc = -1;
 
-	if (daemon_start(&d, ""))
+	if (daemon_start(&d, "\"engine\": { " DAEMON_PATIENT " }"))
 		return -1;
 	e = scene_attach(d.url, NULL);
 	m = scene_memory(e, 8 * SCENE_BLOCK);
@@ -195,7 +195,7 @@ static int show_downgraded(void)
 	uint8_t *m;
 	int rc = -1;
 
-	if (daemon_start(&d, "\"engine\": { \"validation\": \"compat\" }"))
+	if (daemon_start(&d, "\"engine\": { " DAEMON_PATIENT ", \"validation\": \"compat\" }"))
 		return -1;
 	e = scene_attach(d.url, NULL);
 	m = scene_memory(e, 2 * SCENE_BLOCK);
@@ -323,7 +323,7 @@ static int show_syscalls(void)
 	struct daemon d;
 	int client_rc, caller_rc;
 
-	if (daemon_start(&d, "\"engine\": { \"idle\": \"busy\" }"))
+	if (daemon_start(&d, "\"engine\": { " DAEMON_PATIENT ", \"idle\": \"busy\" }"))
 		return -1;
 	client.rc = count_best(d.url, &client.best);
 	if (daemon_stop(&d))

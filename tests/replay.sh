@@ -82,6 +82,12 @@ for scene in refused downgraded syscalls killed; do
 	"$B/perf/show" $scene > "$work/out" || { cat "$work/out"; exit 1; }
 	ran=$((ran + 1))
 done
+# A folder for temporary files that is too deep for a socket is not used for one.
+deep=$work/$(printf '%090d' 0)
+mkdir "$deep"
+TMPDIR=$deep "$B/perf/show" refused > "$work/out" || { cat "$work/out"; exit 1; }
+rmdir "$deep"
+ran=$((ran + 1))
 # Where nobody may trace, nothing was counted: said, and no success.
 rc=0
 strace -f -o "$work/out.trace" -e trace=ptrace -e inject=ptrace:error=EPERM \

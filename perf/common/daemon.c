@@ -62,7 +62,7 @@ static bool accepts(const char *path)
 
 static void print_log(const struct daemon *d)
 {
-	char path[96], line[512];
+	char path[128], line[512];
 	FILE *f;
 
 	snprintf(path, sizeof(path), "%s/log", d->folder);
@@ -75,7 +75,7 @@ static void print_log(const struct daemon *d)
 
 static int write_config(const struct daemon *d, const char *config)
 {
-	char path[96];
+	char path[128];
 	FILE *f;
 
 	snprintf(path, sizeof(path), "%s/tentd.json", d->folder);
@@ -90,7 +90,7 @@ static int write_config(const struct daemon *d, const char *config)
 /* In the child: becomes tentd, or ends with 127. */
 static void become_daemon(const struct daemon *d, const char *program)
 {
-	char config[96], log[96];
+	char config[128], log[128];
 	int fd;
 
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -131,21 +131,32 @@ static int fail(struct daemon *d, const char *what, int error)
 	return -1;
 }
 
+/* In TMPDIR, where the path of the socket in it is not too long for one. */
+static int make_folder(struct daemon *d)
+{
+	static const char name[] = "tent-perf-XXXXXX";
+	const char *tmp = getenv("TMPDIR");
+
+	if (!tmp || strlen(tmp) + sizeof("/") + sizeof(name) > sizeof(d->folder))
+		tmp = "/tmp";
+	snprintf(d->folder, sizeof(d->folder), "%s/%s", tmp, name);
+	if (mkdtemp(d->folder))
+		return 0;
+	d->folder[0] = '\0';
+	return -errno;
+}
+
 int daemon_start(struct daemon *d, const char *config)
 {
-	const char *tmp = getenv("TMPDIR");
 	char program[320];
 	int rc;
 
 	*d = (struct daemon) { 0 };
 	if (!find_program("tools/tentd", program, sizeof(program)))
 		return fail(d, "build/tools/tentd is not built", -ENOENT);
-	snprintf(d->folder, sizeof(d->folder), "%s/tent-perf-XXXXXX", tmp ? tmp : "/tmp");
-	if (!mkdtemp(d->folder)) {
-		rc = -errno;
-		d->folder[0] = '\0';
+	rc = make_folder(d);
+	if (rc)
 		return fail(d, "temporary folder", rc);
-	}
 	snprintf(d->socket, sizeof(d->socket), "%s/sock", d->folder);
 	snprintf(d->url, sizeof(d->url), "unix:%s", d->socket);
 	rc = write_config(d, config);
@@ -163,7 +174,7 @@ int daemon_start(struct daemon *d, const char *config)
 static void remove_folder(const struct daemon *d)
 {
 	static const char *const names[] = { "tentd.json", "log", "sock" };
-	char path[96];
+	char path[128];
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		snprintf(path, sizeof(path), "%s/%s", d->folder, names[i]);

@@ -8,10 +8,14 @@
 
 struct daemon {
 	pid_t pid;
-	char folder[64];	/* mkdtemp: config, socket, log */
-	char socket[96];
-	char url[112];		/* "unix:" + socket, for TENT_ENGINE */
+	char folder[96];	/* mkdtemp: config, socket, log */
+	char socket[108];	/* as long as sockets may be */
+	char url[116];		/* "unix:" + socket, for TENT_ENGINE */
 };
+
+/* A member of "engine" for programs that judge what happens, not how soon: on a machine
+ * with other work a request may wait longer than those ten seconds that are usual. */
+#define DAEMON_PATIENT "\"request_timeout_ms\": 600000"
 
 /* Starts tentd. config: members of its JSON object ("\"engine\": {...}"), may be
  * ""; the socket is added.

@@ -347,7 +347,7 @@ int show_killed(void)
 	struct daemon d;
 	int rc = -1;
 
-	if (daemon_start(&d, ""))
+	if (daemon_start(&d, "\"engine\": { " DAEMON_PATIENT " }"))
 		return -1;
 	args = (struct victim_args) { .url = d.url, .store_said = store.said };
 	if (process_start(&store, "show-store", store_main, d.url) == 0 &&

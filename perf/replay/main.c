@@ -104,7 +104,8 @@ static void engine_json(const struct options *o, char *json, size_t size)
 
 	if (o->engine_core >= 0)
 		snprintf(cores, sizeof(cores), ", \"cores\": [%d]", o->engine_core);
-	snprintf(json, size, "\"engine\": { \"idle\": \"%s\", \"priorities\": %s%s }",
+	snprintf(json, size, "\"engine\": { " DAEMON_PATIENT
+		 ", \"idle\": \"%s\", \"priorities\": %s%s }",
 		 o->idle ? "adaptive" : "busy", o->no_priorities ? "false" : "true", cores);
 }
 
