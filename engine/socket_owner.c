@@ -121,8 +121,8 @@ bool socket_owner_works(int asks, int listening)
 enum socket_owner socket_owner_find(int asks, int fd, uint32_t *uid)
 {
 	socklen_t a = sizeof(union address), b = sizeof(union address);
+	union address here = { .v6 = { 0 } }, there = { .v6 = { 0 } };
 	struct inet_diag_msg answer;
-	union address here, there;
 	struct question q;
 
 	if (getsockname(fd, &here.any, &a) < 0 || getpeername(fd, &there.any, &b) < 0)

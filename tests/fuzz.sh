@@ -10,7 +10,17 @@ limit="-max_total_time=${TENT_FUZZ_SECONDS:-60}"
 
 # Words that a random text would take ages to guess.
 mkdir -p "$B/fuzz"
-grep -ohE '"[A-Za-z_/]{2,}"' engine/config*.c | sort -u > "$B/fuzz/words"
+grep -ohE '"[A-Za-z_/]{2,}"' engine/config*.c engine/link*.c engine/far*.c | sort -u > "$B/fuzz/words"
+
+# A step of fuzz_link: its kind, its length, its bytes.
+step() { # KIND BYTES
+	printf "\\$1\\$(printf %o ${#2})%s" "$2"
+}
+ask='{"type":"describe","segment":"kv","uid":1000,"first":0}'
+tell='{"type":"segment","segment":"kv","uid":1000,"life":"0x9","version":"0x1","first":0,'
+tell=$tell'"total":1,"buffers":[["0x1000","0x40",2,"cpu:0"]]}'
+news='{"type":"changed","segment":"kv","uid":1000}'
+none='{"type":"missing","segment":"kv","uid":1000,"rule":73,"reason":"no"}'
 
 # What a random text would take ages to find: something valid to start from.
 seed() { # NAME CORPUS
@@ -29,6 +39,16 @@ seed() { # NAME CORPUS
 		for frame in 1 2; do
 			printf 'TENT\1\0\0\0\20\0\0\0{"type":"hello"}'
 		done >> "$2/two_frames" ;;
+	fuzz_link)	# a segment is described and changes, to and from either end
+		{ printf '\0'; step 2 a; step 1 "$ask"; step 3 b; step 3 a; step 1 "$ask"
+			step 1 "${ask%0\}}256}"; step 6 ''; } > "$2/we_are_asked"
+		{ printf '\1'; step 4 kv; step 2 a; step 1 "$tell"; step 1 "$news"; step 1 "$tell"
+			step 5 a; step 4 kv; step 1 "$none"; } > "$2/we_ask"
+		for flags in 2 3 4 5 6 7; do
+			for seed in we_are_asked we_ask; do
+				{ printf '\'$flags; tail -c +2 "$2/$seed"; } > "$2/$seed.$flags"
+			done
+		done ;;
 	fuzz_hca_wqe)	# mode (all plausible), then one WQE of 1024 bytes for each opcode
 		printf '\17' > "$2/each_opcode"
 		for opcode in 00 01 10 11 12 13 20 21 22; do
