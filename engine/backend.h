@@ -121,6 +121,15 @@ struct backend_options {
 		bool direct;		/* O_DIRECT where everything is aligned */
 		bool io_uring;		/* where it is permitted */
 	} file;
+	struct tcp_settings {	/* tcp */
+		uint32_t depth;		/* pieces that a connection has on their way */
+		uint32_t chunk_bytes;	/* of one piece, at most */
+		uint64_t zero_copy_bytes; /* pieces of so many are sent in place; 0: none */
+		uint64_t fence_ns;	/* until a request that was called back has ended */
+		uint16_t port;		/* where peers bring their data; 0: any */
+		bool crc32c;		/* of every piece */
+		bool io_uring;		/* where it is permitted */
+	} tcp;
 };
 
 struct backend {
@@ -164,11 +173,30 @@ struct backend {
 	int (*file_open)(struct backend_instance *inst, struct file *f);
 	void (*file_close)(struct backend_instance *inst, struct file *f);
 
+	/* Optional, together: it moves bytes between engines. Control. peers_open: others
+	 * may come from now on, to the address that the engine listens at; *port is where.
+	 * 0 or -errno. */
+	int (*peers_open)(struct backend_instance *inst, const void *address,
+			  uint32_t address_size, uint16_t *port);
+	/* An engine that uses segments of ours; its end: it is let in no more, and what it
+	 * has here ends soon. 0 or -errno. */
+	int (*guest_open)(struct backend_instance *inst, struct guest *g);
+	void (*guest_close)(struct backend_instance *inst, struct guest *g);
+	/* An engine whose segments are used here; its end: no region points to it. */
+	int (*far_open)(struct backend_instance *inst, struct far_end *f);
+	void (*far_close)(struct backend_instance *inst, struct far_end *f);
+	/* Poller, while the region is dropped, every turn. Ends what peers asked for of it.
+	 * True: nothing of that touches it any more. */
+	bool (*drop)(struct backend_queue *queue, const struct region *r);
+	/* Optional. Control. A descriptor that becomes readable when poll() has something
+	 * to do, beside event_fd; or -1. */
+	int (*wait_fd)(const struct backend_queue *queue);
+
 	/* Optional. Control. How it does its work, and how much, in one line for people. */
 	void (*facts)(const struct backend_instance *inst, char *text, size_t size);
 
-	/* Optional. Poller, every turn while it holds transfers, now and then when not. A
-	 * list (by next) of ended transfers. */
+	/* Optional. Poller, every turn while it holds transfers or serves, now and then when
+	 * not. A list (by next) of ended transfers. */
 	struct transfer *(*poll)(struct backend_queue *queue);
 
 	/* Optional, with poll. Poller. Ends a pending transfer with this rule. True:
@@ -180,6 +208,9 @@ struct backend {
 struct backend_queue {
 	const struct backend *ops;
 	struct backend_instance *inst;
+	bool serves;		/* the poller's: poll() has work without a transfer, too */
+	bool moved;		/* the poller's: poll() did some, whatever it handed back */
+	uint32_t called;	/* any thread sets it: the same, once; poll() clears it */
 };
 struct backend_instance {
 	const struct backend *ops;

@@ -63,6 +63,8 @@ struct engine_config {
 	bool file_enable;		/* transports/file/enable */
 	bool any_file_system;		/* transports/file/any_file_system */
 	struct file_settings file;	/* transports/file/... */
+	bool tcp_enable;		/* transports/tcp/enable */
+	struct tcp_settings tcp;	/* transports/tcp/... */
 	/* which engine: "engine" = "thread" | "caller" | "unix:/path" */
 	char attach_path[SOCKET_PATH_SIZE]; /* of a running tentd, or "": an engine of our own */
 	/* daemon */

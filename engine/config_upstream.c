@@ -9,7 +9,7 @@
 #include "engine/config_table.h"
 
 #define NO_RDMA "this build has no RDMA; memory of this host moves by shm"
-#define NO_TCP "this build has no TCP; memory of this host moves by shm"
+#define TCP "transports/tcp moves bytes between engines; it calls again by itself"
 #define NO_GPU "this build moves host memory only, by shm"
 #define FILES "transports/file moves bytes of file:// segments, by io_uring where it may"
 #define NO_VENDOR "this build has no such transport; memory of this host moves by shm"
@@ -52,14 +52,13 @@ static const struct config_foreign foreign[] = {
 	  "the first enabled transport that reaches both ends is used" },
 	{ "staging", NULL, "nothing is staged" },
 
-	{ "transports/force_tcp", "false", NO_TCP },
-	{ "transports/tcp/enable", "false", NO_TCP },
-	{ "transports/tcp/max_retry_count", NULL, NO_TCP },
-	{ "transports/tcp/retry_base_delay_ms", NULL, NO_TCP },
-	{ "transports/tcp/retry_max_delay_ms", NULL, NO_TCP },
-	{ "transports/tcp/max_concurrent_tasks", NULL, NO_TCP },
-	{ "transports/hp_tcp/enable", "false", NO_TCP },
-	{ "transports/hp_tcp/*", NULL, NO_TCP },
+	{ "transports/force_tcp", "false", TCP },
+	{ "transports/tcp/max_retry_count", NULL, TCP },
+	{ "transports/tcp/retry_base_delay_ms", NULL, TCP },
+	{ "transports/tcp/retry_max_delay_ms", NULL, TCP },
+	{ "transports/tcp/max_concurrent_tasks", NULL, TCP },
+	{ "transports/hp_tcp/enable", "false", TCP },
+	{ "transports/hp_tcp/*", NULL, TCP },
 	{ "transports/shm/cxl_mount_path", "", SHM_MEMFD },
 	{ "transports/shm/async_memcpy_threshold", NULL, SHM_STREAM },
 	{ "transports/io_uring/enable", "true", FILES },
@@ -168,7 +167,7 @@ static const struct config_foreign foreign[] = {
 
 /* NCCL_IB_GID_INDEX is missing on purpose: NCCL's users set it for NCCL. */
 static const struct config_foreign variables[] = {
-	{ "MC_FORCE_TCP", NULL, NO_TCP },
+	{ "MC_FORCE_TCP", NULL, TCP },
 	{ "MC_MNNVL_EGM", NULL, NO_GPU },
 	{ "MC_RDMA_BIND_ADDRESS", NULL, NO_RDMA },
 	{ "MC_NUM_CQ_PER_CTX", NULL, NO_RDMA },

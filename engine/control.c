@@ -120,6 +120,39 @@ static void answers_ready(struct engine *e, struct event_source *s)
 	control_rearm(e, s);
 }
 
+/* ---- caller mode ------------------------------------------------------- */
+
+/* Peers do not wait until the caller has something to do. */
+static void drive(struct engine *e)
+{
+	int drives = 0;
+
+	while (drives < DRIVES_PER_TURN && engine_drive(e))
+		drives++;
+	e->drive_again = drives == DRIVES_PER_TURN || load_relaxed(&e->driving);
+}
+
+static void driver_ready(struct engine *e, struct event_source *s)
+{
+	if (s->fd == e->pollers[0].event_fd)
+		wake_event_drain(s->fd);
+	drive(e);
+	control_rearm(e, s);
+}
+
+static int watch_for_caller(struct engine *e)
+{
+	const struct engine_poller *p = &e->pollers[0];
+	int rc;
+
+	if (!e->config.caller_mode || !e->links.data_port)
+		return 0;
+	rc = control_watch(e, &e->driver[0], p->event_fd, driver_ready);
+	if (rc == 0 && p->wait_fd >= 0)
+		rc = control_watch(e, &e->driver[1], p->wait_fd, driver_ready);
+	return rc;
+}
+
 /* ---- the loop ---------------------------------------------------------- */
 
 /* Ends rounds; in caller mode runs the poller for them, as nobody else may. Returns how
@@ -209,6 +242,8 @@ int control_open(struct engine *e)
 
 	if (rc == 0)
 		rc = control_watch(e, &e->answer, e->answer_fd, answers_ready);
+	if (rc == 0)
+		rc = watch_for_caller(e);
 	return rc < 0 ? rc : links_start(e);
 }
 
@@ -219,6 +254,8 @@ void *control_main(void *engine)
 
 	while (!e->finished) {
 		dispatch(e, timeout_ms);
+		if (e->drive_again)
+			drive(e);
 		if (needs_patrol(e))
 			patrol(e);
 		do {
@@ -227,6 +264,8 @@ void *control_main(void *engine)
 		} while (finish_stop(e));
 		if (timeout_ms < 0 && needs_patrol(e))
 			timeout_ms = PATROL_MS;
+		if (e->drive_again && timeout_ms != 0)
+			timeout_ms = CALLER_WAIT_MS;
 	}
 	return NULL;
 }

@@ -48,6 +48,7 @@ struct listener {
 struct engine_poller {
 	struct poller *poller;
 	int event_fd;
+	int wait_fd;			/* a backend's, that ends its sleep too; or -1 */
 	uint32_t nr_queues;
 	uint32_t nr_rings;		/* control thread's */
 	struct backend_queue *queues[ENGINE_BACKENDS_MAX];
@@ -79,6 +80,8 @@ struct engine {
 
 	/* the control thread's */
 	struct event_source wake, answer;
+	struct event_source driver[2];	/* caller mode: the poller may have work of peers */
+	bool drive_again;		/* somebody else had it then */
 	struct listener *listeners;
 	struct tick_clock clock;
 	struct client *clients;		/* attached, newest first */

@@ -40,6 +40,8 @@ static bool is_enabled(const struct engine_config *c, const struct backend *b)
 		return c->shm_enable;
 	if (strcmp(b->name, "file") == 0)
 		return c->file_enable;
+	if (strcmp(b->name, "tcp") == 0)
+		return c->tcp_enable;
 	return strcmp(b->name, "null") != 0 || c->null_enable;
 }
 
@@ -52,6 +54,7 @@ static int open_backends(struct engine *e, const struct backend *const *backends
 			.faults = strcmp(b->name, "null") ? "" : e->config.null_faults,
 			.stream_bytes = e->config.stream_bytes,
 			.file = e->config.file,
+			.tcp = e->config.tcp,
 		};
 		int rc;
 
@@ -98,6 +101,7 @@ static struct poller_options poller_settings(struct engine *e, uint32_t index)
 
 static int open_queues(struct engine *e, struct engine_poller *p)
 {
+	p->wait_fd = -1;
 	p->event_fd = poller_event_fd_create();
 	if (p->event_fd < 0)
 		return p->event_fd;
@@ -228,6 +232,7 @@ static struct engine *engine_alloc(const struct engine_config *config)
 	e->started_ns = clock_monotonic_ns();
 	e->wake_fd = e->answer_fd = e->epoll_fd = e->reserve_fd = e->links.source.fd = -1;
 	e->links.fd = e->links.owner_fd = -1;
+	e->driver[0].fd = e->driver[1].fd = -1;
 	pthread_mutex_init(&e->inbox_lock, NULL);
 	tick_clock_calibrate(&e->clock);
 	return e;
@@ -253,6 +258,8 @@ static int engine_open(struct engine *e, const struct backend *const *backends, 
 		rc = open_backends(e, backends, error, size);
 	if (rc == 0)
 		rc = open_pollers(e, error, size);
+	if (rc == 0)
+		rc = links_open_data(e, error, size);
 	if (rc == 0 && (rounds_open(e) < 0 || peers_open(e) < 0))
 		rc = fail(error, size, -ENOMEM, "no memory for orders to pollers");
 	return rc;

@@ -65,7 +65,7 @@ static void unlink_segment(struct engine *e, struct far_segment *s)
 	s->asked = false;
 	far_draft_drop(s);
 	store_relaxed(&s->owned.segment.lost, 0u);
-	far_withdraw(e, s);
+	far_withdraw(e, s, TENT_RULE_TARGET_GONE);
 	s->owned.refs--;
 	far_free_if_over(e, s);
 }
@@ -249,7 +249,7 @@ static void withhold(struct engine *e, struct far_segment *s, int rc)
 	far_draft_drop(s);
 	if (s->known) {
 		store_relaxed(&s->owned.segment.lost, 1u);
-		far_withdraw(e, s);
+		far_withdraw(e, s, TENT_RULE_PEER_LOST);
 	}
 	if (rc == -3)
 		refuse_askers(e, s, TENT_RULE_MEM_LIMIT, "its engine describes more buffers than "
@@ -345,7 +345,7 @@ void far_peer_down(struct engine *e, struct engine_peer *p, const char *why)
 		far_draft_drop(s);
 		if (s->known && !load_relaxed(&s->owned.segment.lost)) {
 			store_relaxed(&s->owned.segment.lost, 1u);
-			far_withdraw(e, s);
+			far_withdraw(e, s, TENT_RULE_PEER_LOST);
 		}
 		refuse_askers(e, s, TENT_RULE_SEGMENT_UNKNOWN, why);
 	}

@@ -19,11 +19,13 @@ struct far_region {
 	struct region region;		/* first */
 	struct far_region *next;	/* of the doomed */
 	struct far_segment *segment;
+	uint16_t rule;			/* doomed: what it ends what uses it with */
 };
 
 struct far_description {
 	uint64_t version, life;
 	uint32_t total, nr;
+	uint32_t handle;
 	struct region rows[];		/* base, end, permission, location */
 };
 
@@ -32,24 +34,24 @@ struct far_description {
 _Static_assert(sizeof(struct sockaddr_storage) == sizeof(((struct far_end *)0)->address),
 	       "address of any family");
 
-struct far_end *far_end_create(const struct link *l)
+struct far_end *far_end_create(struct engine *e, const struct link *l)
 {
 	struct far_end *end = calloc(1, sizeof(*end));
 	socklen_t size = sizeof(end->address);	/* of any family */
 
 	if (!end)
 		return NULL;
+	end->own_epoch = e->epoch;
 	end->epoch = l->epoch;
+	end->token[0] = l->data_token[0];
+	end->token[1] = l->data_token[1];
 	end->refs = 1;
-	if (getpeername(l->fd, (struct sockaddr *)(void *)end->address, &size) == 0)
+	if (getpeername(l->fd, (struct sockaddr *)(void *)end->address, &size) == 0) {
 		end->address_size = size;
+		end->data_port = l->data_port;
+	}
+	far_end_open(e, end);
 	return end;
-}
-
-void far_end_put(struct far_end *end)
-{
-	if (end && --end->refs == 0)
-		free(end);
 }
 
 /* ---- dropping ---------------------------------------------------------- */
@@ -69,11 +71,17 @@ static void region_free(struct engine *e, struct far_region *r)
 {
 	struct far_segment *s = r->segment;
 
-	far_end_put((struct far_end *)(uintptr_t)r->region.far);
+	far_end_put(e, (struct far_end *)(uintptr_t)r->region.far);
 	free(r);
 	s->regions--;
-	if (e)
-		far_free_if_over(e, s);
+}
+
+static void region_release(struct engine *e, struct far_region *r)
+{
+	struct far_segment *s = r->segment;
+
+	region_free(e, r);
+	far_free_if_over(e, s);
 }
 
 static void drop_some(struct engine *e);
@@ -86,7 +94,7 @@ static void dropped(struct engine *e, void *context)
 		struct far_region *r = all->doomed;
 
 		all->doomed = r->next;
-		region_free(e, r);
+		region_release(e, r);
 	}
 	drop_some(e);
 }
@@ -94,7 +102,7 @@ static void dropped(struct engine *e, void *context)
 /* Doomed ones are appended at the head only while no round is out: see doom(). */
 static void drop_some(struct engine *e)
 {
-	struct poller_command order = { .type = POLLER_DROP_REGION, .rule = TENT_RULE_PEER_LOST };
+	struct poller_command order = { .type = POLLER_DROP_REGION };
 	struct peers *all = e->peers;
 
 	if (all->dropping || !all->doomed)
@@ -105,6 +113,7 @@ static void drop_some(struct engine *e)
 		    !round_has_room(all->round, e->nr_pollers))
 			break;
 		order.region = &r->region;
+		order.rule = r->rule;
 		round_add_all(e, all->round, &order);
 		all->dropping++;
 	}
@@ -112,23 +121,24 @@ static void drop_some(struct engine *e)
 }
 
 /* Behind those that a round is out for. */
-static void doom(struct engine *e, struct region *r)
+static void doom(struct engine *e, struct region *r, uint16_t rule)
 {
 	struct far_region *f = (struct far_region *)r, **at = &e->peers->doomed;
 
 	for (uint32_t i = 0; i < e->peers->dropping; i++)
 		at = &(*at)->next;
 	r->dropped = true;
+	f->rule = rule;
 	f->next = *at;
 	*at = f;
 }
 
-void far_withdraw(struct engine *e, struct far_segment *s)
+void far_withdraw(struct engine *e, struct far_segment *s, uint16_t rule)
 {
 	struct region_table *old = s->owned.segment.table;
 
 	for (uint32_t i = 0; i < old->nr; i++)
-		doom(e, old->entries[i].region);
+		doom(e, old->entries[i].region, rule);
 	region_table_publish(e, &s->owned.segment, region_table_empty());
 	far_pay_buffers(e, s, 0);
 	drop_some(e);
@@ -140,7 +150,7 @@ void far_doomed_close(struct engine *e)
 		struct far_region *r = e->peers->doomed;
 
 		e->peers->doomed = r->next;
-		region_free(NULL, r);
+		region_free(e, r);
 	}
 }
 
@@ -206,6 +216,8 @@ static int draft_begin(struct engine *e, struct far_segment *s, const json_t *fr
 	s->draft->total = total;
 	s->draft->version = version;
 	s->draft->life = life;
+	if (!frame_uint(frame, "handle", GUEST_SEGMENTS - 1, &s->draft->handle))
+		s->draft->handle = NO_HANDLE;
 	return 0;
 }
 
@@ -261,6 +273,7 @@ static struct region *region_create(struct far_segment *s, const struct region *
 	f->region = *row;
 	f->region.segment = &s->owned.segment;
 	f->region.far = s->peer->end;
+	f->region.far_handle = s->draft->handle;
 	f->region.refs = 1;
 	f->segment = s;
 	s->peer->end->refs++;
@@ -271,7 +284,8 @@ static struct region *region_create(struct far_segment *s, const struct region *
 static bool is_same(const struct far_segment *s, const struct region *old,
 		    const struct region *row)
 {
-	return old && old->far == s->peer->end && old->permission == row->permission &&
+	return old && old->far == s->peer->end && old->far_handle == s->draft->handle &&
+	       old->permission == row->permission &&
 	       strcmp(old->location, row->location) == 0;
 }
 
@@ -280,15 +294,15 @@ static bool is_new(const struct region_table *old, const struct region *r)
 	return region_table_exact(old, r->base, r->end) != r;
 }
 
-static void forget_new(const struct region_table *old, struct region **regions, uint32_t nr)
+static void forget_new(struct engine *e, const struct region_table *old, struct region **regions, uint32_t nr)
 {
 	for (uint32_t i = 0; i < nr; i++)
 		if (is_new(old, regions[i]))
-			region_free(NULL, (struct far_region *)regions[i]);
+			region_free(e, (struct far_region *)regions[i]);
 }
 
 /* Old ones where nothing changed, else new ones. */
-static bool choose_regions(struct far_segment *s, struct region **regions)
+static bool choose_regions(struct engine *e, struct far_segment *s, struct region **regions)
 {
 	const struct region_table *old = s->owned.segment.table;
 
@@ -298,7 +312,7 @@ static bool choose_regions(struct far_segment *s, struct region **regions)
 
 		regions[i] = is_same(s, r, row) ? r : region_create(s, row);
 		if (!regions[i]) {
-			forget_new(old, regions, i);
+			forget_new(e, old, regions, i);
 			return false;
 		}
 	}
@@ -312,7 +326,7 @@ static void doom_left(struct engine *e, const struct region_table *old,
 		struct region *r = old->entries[i].region;
 
 		if (region_table_exact(new, r->base, r->end) != r)
-			doom(e, r);
+			doom(e, r, TENT_RULE_TARGET_GONE);
 	}
 }
 
@@ -321,10 +335,10 @@ bool far_publish(struct engine *e, struct far_segment *s)
 	struct region **regions = calloc(s->draft->nr + 1, sizeof(*regions));
 	struct region_table *old = s->owned.segment.table, *new = NULL;
 
-	if (regions && choose_regions(s, regions)) {
+	if (regions && choose_regions(e, s, regions)) {
 		new = region_table_of(regions, s->draft->nr);
 		if (!new)
-			forget_new(old, regions, s->draft->nr);
+			forget_new(e, old, regions, s->draft->nr);
 	}
 	free(regions);
 	if (!new)

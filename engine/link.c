@@ -92,10 +92,13 @@ void link_refuse(struct engine *e, struct link *l, const char *why)
 static void say_hello(struct engine *e, struct link *l)
 {
 	char name[ADDRESS_SIZE];
+	json_t *hello;
 
 	engine_address_print(&e->address, name);
-	link_send(e, l, json_pack("{s:s,s:o,s:s}", "type", "hello",
-				  "epoch", frame_hex(e->epoch), "name", name));
+	hello = json_pack("{s:s,s:o,s:s}", "type", "hello", "epoch", frame_hex(e->epoch),
+			  "name", name);
+	hello_put_data(e, l, hello);
+	link_send(e, l, hello);
 }
 
 void link_greet(struct engine *e, struct link *l)
@@ -130,6 +133,7 @@ static void up(struct engine *e, struct link *l, uint64_t epoch)
 		return;
 	}
 	e->links.nr_hello--;
+	link_invite(e, l);
 	say_hello(e, l);
 }
 
@@ -146,6 +150,7 @@ static void take_hello(struct engine *e, struct link *l, const json_t *frame)
 	} else if (!l->peer && e->links.nr - e->links.nr_hello >= e->config.links_max) {
 		link_refuse(e, l, "there are as many connections as limits/peer_connections allows");
 	} else {
+		hello_get_data(l, frame);
 		up(e, l, epoch);
 	}
 }
@@ -347,6 +352,7 @@ void link_end(struct engine *e, struct link *l, const char *why)
 	all->nr -= !l->peer;
 	all->nr_hello -= !l->peer && l->state == LINK_HELLO;
 	link_unfollow_all(l);
+	link_uninvite(e, l);
 	frame_reader_free(&l->reader);
 	free(l->out);
 	l->out = NULL;

@@ -17,17 +17,19 @@ struct follow {
 	struct follow *next;
 	struct segment *segment;
 	uint32_t uid;		/* for whom */
+	uint32_t handle;	/* what its requests call it, or NO_HANDLE */
 	bool told;
 	char text[NAME_SIZE];
 };
 
 /* ---- following --------------------------------------------------------- */
 
-static void unfollow(struct follow **at)
+static void unfollow(struct link *l, struct follow **at)
 {
 	struct follow *f = *at;
 
 	*at = f->next;
+	guest_expel(l->guest, f->handle);
 	f->segment->followers--;
 	free(f);
 }
@@ -35,11 +37,12 @@ static void unfollow(struct follow **at)
 void link_unfollow_all(struct link *l)
 {
 	while (l->follows)
-		unfollow(&l->follows);
+		unfollow(l, &l->follows);
 	l->nr_follows = 0;
 }
 
-static bool follow(struct link *l, struct segment *s, const char *text, uint32_t uid)
+static struct follow *follow(struct link *l, struct segment *s, const char *text,
+			     uint32_t uid)
 {
 	struct follow *f = l->follows;
 
@@ -47,19 +50,20 @@ static bool follow(struct link *l, struct segment *s, const char *text, uint32_t
 		f = f->next;
 	if (f) {
 		f->told = false;
-		return true;
+		return f;
 	}
 	f = l->nr_follows < FOLLOWS_MAX ? calloc(1, sizeof(*f)) : NULL;
 	if (!f)
-		return false;
+		return NULL;
 	f->segment = s;
+	f->handle = guest_admit(l->guest, s);
 	f->uid = uid;
 	strcpy(f->text, text);
 	f->next = l->follows;
 	l->follows = f;
 	l->nr_follows++;
 	s->followers++;
-	return true;
+	return f;
 }
 
 static json_t *about(const char *type, const char *text, uint32_t uid)
@@ -108,7 +112,7 @@ void links_segment_gone(struct engine *e, struct segment *s)
 				at = &(*at)->next;
 				continue;
 			}
-			unfollow(at);
+			unfollow(l, at);
 			l->nr_follows--;
 			send_missing(e, l, gone.text, gone.uid, TENT_RULE_SEGMENT_UNKNOWN,
 				     "its owner ended");
@@ -143,10 +147,11 @@ static json_t *rows_of(const struct region_table *t, uint32_t first, uint32_t *t
 	return rows;
 }
 
-static void send_page(struct engine *e, struct link *l, const struct segment *s,
-		      const char *text, uint32_t uid, uint32_t first)
+static void send_page(struct engine *e, struct link *l, const struct follow *f,
+		      uint32_t first)
 {
-	json_t *frame = about("segment", text, uid), *rows;
+	json_t *frame = about("segment", f->text, f->uid), *rows;
+	const struct segment *s = f->segment;
 	uint32_t total;
 
 	rows = rows_of(s->table, first, &total);
@@ -154,6 +159,8 @@ static void send_page(struct engine *e, struct link *l, const struct segment *s,
 	json_object_set_new(frame, "version", frame_hex(s->version));
 	json_object_set_new(frame, "first", json_integer(first));
 	json_object_set_new(frame, "total", json_integer(total));
+	if (f->handle != NO_HANDLE)
+		json_object_set_new(frame, "handle", json_integer(f->handle));
 	json_object_set_new(frame, "buffers", rows);
 	link_send(e, l, frame);
 }
@@ -163,6 +170,7 @@ void link_take_describe(struct engine *e, struct link *l, const json_t *frame)
 {
 	const char *text = frame_text(frame, "segment", NAME_SIZE - 1);
 	uint32_t uid, first;
+	struct follow *f;
 	struct name *name;
 	struct segment *s;
 
@@ -182,9 +190,9 @@ void link_take_describe(struct engine *e, struct link *l, const json_t *frame)
 	else if (s->tenant_uid != uid)
 		send_missing(e, l, text, uid, TENT_RULE_SEGMENT_TENANT,
 			     "it is another user's");
-	else if (!follow(l, s, text, uid))
+	else if (!(f = follow(l, s, text, uid)))
 		send_missing(e, l, text, uid, TENT_RULE_SEGMENT_UNKNOWN,
 			     "its engine tells of no more segments");
 	else
-		send_page(e, l, s, text, uid, first);
+		send_page(e, l, f, first);
 }

@@ -11,6 +11,7 @@
  *   links_listen.c  the address an engine listens on
  *   link_user.c     for whose clients the engine at the other end may speak
  *   link_serve.c    what those are told who opened one to us
+ *   guests.c        what the transport is told that moves bytes beside them
  *
  * All on the control thread, which waits for no link. A peer is anybody: what it sends
  * is judged in full, what it does not read is bounded, and what it does not send in time
@@ -31,7 +32,9 @@
 
 struct engine;
 struct engine_peer;
+struct far_end;
 struct follow;
+struct guest;
 struct segment;
 
 enum link_state { LINK_CALLING, LINK_HELLO, LINK_UP };
@@ -53,6 +56,9 @@ struct link {
 	size_t out_used, out_room;
 	uint64_t opened_ns, heard_ns, asked_ns;	/* CLOCK_MONOTONIC; asked: the last ping */
 	uint64_t epoch;			/* of the engine at the other end */
+	uint16_t data_port;		/* it is called at, for data; 0: not */
+	uint64_t data_token[2];		/* to be shown there */
+	struct guest *guest;		/* it came to us: as a backend knows it, or NULL */
 	char name[ADDRESS_SIZE];	/* where it says that it listens, or "" */
 	char from[ADDRESS_SIZE];	/* the address it came from */
 };
@@ -61,6 +67,7 @@ struct link {
 struct links {
 	struct event_source source;	/* the listening socket */
 	int fd;				/* the same; -1: peers are off */
+	uint16_t data_port;		/* where peers bring data; 0: nowhere */
 	bool paused;			/* out of descriptors */
 	int owner_fd;			/* asks the kernel for users; negative: it does not */
 	struct tls *tls;		/* all links speak it; NULL: there is no secret */
@@ -131,6 +138,24 @@ bool link_secret(const struct link *l, const char *label, uint8_t secret[TLS_EXP
 void link_find_user(const struct engine *e, struct link *l);
 /* May the engine at the other end speak for this user's clients? */
 bool link_speaks_for(const struct engine *e, const struct link *l, uint32_t uid);
+
+/* guests.c */
+#define NO_HANDLE UINT32_MAX
+/* After backends and their queues, before clients: peers may bring data. 0, or a
+ * negative enum tent_error with a sentence. */
+int links_open_data(struct engine *e, char *error, size_t size);
+/* Who called is let in there; no more. */
+void link_invite(struct engine *e, struct link *l);
+void link_uninvite(struct engine *e, struct link *l);
+/* A segment that it may name from now on, and as what; NO_HANDLE: none. */
+uint32_t guest_admit(struct guest *g, struct segment *s);
+void guest_expel(struct guest *g, uint32_t handle);
+/* Members of hello. */
+void hello_put_data(const struct engine *e, const struct link *l, json_t *hello);
+void hello_get_data(struct link *l, const json_t *hello);
+/* The other way round: an engine whose segments are used. */
+void far_end_open(struct engine *e, struct far_end *f);
+void far_end_put(struct engine *e, struct far_end *f);
 
 /* link_serve.c */
 void link_take_describe(struct engine *e, struct link *l, const json_t *frame);

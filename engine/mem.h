@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <tent/ctl.h>
 #include <tent/tent.h>
 
@@ -20,10 +21,26 @@
 /* Another engine, as backends need to know it: where its data connections go. Constant;
  * it outlives every region that points to it. */
 struct far_end {
+	uint64_t own_epoch;		/* ours, as we told it */
 	uint64_t epoch;			/* of the engine there: a new life is a new far_end */
+	uint64_t token[2];		/* shows it that it has invited us */
+	uint16_t data_port;		/* 0: it moves no bytes for others */
 	uint32_t address_size;
 	uint32_t refs;			/* control thread's */
+	void *peer;			/* the backend's, from far_open() on; NULL: none */
 	_Alignas(8) uint8_t address[128]; /* a struct sockaddr: of its control connection */
+};
+
+#define GUEST_SEGMENTS 256u
+
+/* The same the other way round: an engine that uses segments of ours, and which. It is
+ * known by its link, and with it the users that it may speak for. */
+struct guest {
+	uint64_t epoch, own_epoch;	/* of the engine there; ours */
+	uint64_t token[2];		/* what its data connections show */
+	struct segment *segments[GUEST_SEGMENTS]; /* R7/A7; NULL: not, or no more */
+	uint32_t refs;			/* R15/A15: control thread and backend; see guest_put() */
+	void *backend;			/* the backend's */
 };
 
 struct private_owner;	/* io/shm_private.c: copies through /proc/PID/mem */
@@ -48,6 +65,7 @@ struct region {
 	struct file *file;	/* it is no memory: addr and owner are NULL */
 	const struct far_end *far; /* memory of another engine, or NULL: of this host */
 	struct segment *segment;
+	uint32_t far_handle;	/* far: what its engine calls its segment */
 	uint8_t permission;	/* enum tent_permission */
 	bool internal;
 	bool shareable;		/* addr is memory of a sealed memfd or of our own process */
@@ -153,6 +171,13 @@ static inline struct region *region_find(const struct region_table *t,
 static inline const struct region_table *segment_table(const struct segment *s)
 {
 	return load_acquire(&s->table); /* A7, pairs with R7 in region_table.c */
+}
+
+/* Who comes last frees. */
+static inline void guest_put(struct guest *g)
+{
+	if (fetch_add(&g->refs, -1u) == 1)	/* R15/A15 */
+		free(g);
 }
 
 #endif /* TENT_ENGINE_MEM_H */

@@ -37,13 +37,13 @@ void peer_is_down(struct engine *e, struct engine_peer *p, const char *why)
 	p->retry_ns = clock_monotonic_ns() + retry_after(p);
 	snprintf(p->fault, sizeof(p->fault), "%s", why);
 	far_peer_down(e, p, why);
-	far_end_put(p->end);
+	far_end_put(e, p->end);
 	p->end = NULL;
 }
 
 void peer_is_up(struct engine *e, struct engine_peer *p, struct link *l)
 {
-	p->end = far_end_create(l);
+	p->end = far_end_create(e, l);
 	if (!p->end) {
 		link_end(e, l, "there is no memory for a peer");
 		return;
@@ -113,7 +113,7 @@ static void peer_free(struct engine *e, struct engine_peer *p)
 		at = &(*at)->next;
 	*at = p->next;
 	e->peers->nr--;
-	far_end_put(p->end);
+	far_end_put(e, p->end);
 	free(p);
 }
 

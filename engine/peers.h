@@ -138,12 +138,11 @@ int far_draft_take(struct engine *e, struct far_segment *s, const json_t *frame,
 void far_draft_drop(struct far_segment *s);
 /* The draft becomes the table. False: no memory. */
 bool far_publish(struct engine *e, struct far_segment *s);
-/* Nobody finds a region of it any more; those that were found end. */
-void far_withdraw(struct engine *e, struct far_segment *s);
+/* Nobody finds a region of it any more; what uses them ends with that rule. */
+void far_withdraw(struct engine *e, struct far_segment *s, uint16_t rule);
 /* It has no handle, no peer and no region left: freed. */
 void far_free_if_over(struct engine *e, struct far_segment *s);
-struct far_end *far_end_create(const struct link *l);
-void far_end_put(struct far_end *end);
+struct far_end *far_end_create(struct engine *e, const struct link *l);
 /* Without pollers: frees what still waits. */
 void far_doomed_close(struct engine *e);
 

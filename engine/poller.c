@@ -73,7 +73,7 @@ static __attribute__((noinline)) bool go_on(struct poller *p)
 {
 	bool any = false;
 
-	if (unlikely(p->nr_posted))
+	if (unlikely(p->nr_posted || poller_serves(p)))
 		any |= sched_poll(p);
 	if (sched_waits(p))
 		any |= sched_turn(p);
@@ -98,7 +98,8 @@ bool poller_turn(struct poller *p)
 		else if (ring_host_peek(&r->host, &nr))
 			any |= intake_ring(p, r);
 	}
-	if (p->nr_posted | p->nr_linked | p->nr_reclaiming | p->in_flight)
+	if ((p->nr_posted | p->nr_linked | p->nr_reclaiming | p->in_flight) ||
+	    poller_serves(p))
 		any |= go_on(p);
 	complete_wake(p);
 	stat_add(&p->stats.turns, 1);
@@ -222,6 +223,9 @@ int poller_create(struct poller **out, const struct poller_options *o,
 	p->o.turn_bytes = o->turn_bytes > SCHED_POST_BYTES ? o->turn_bytes : SCHED_POST_BYTES;
 	p->quantum = p->o.turn_bytes < SCHED_QUANTUM ? (int64_t)p->o.turn_bytes : SCHED_QUANTUM;
 	sched_size_turn(p);
+	for (uint32_t i = 0; i < nr_queues; i++)
+		if (queues[i]->ops->drop)
+			p->server = queues[i];
 	tick_clock_calibrate(&p->clock);
 	p->synced = ticks_now();
 	set_times(p);

@@ -79,6 +79,10 @@ void poller_send(struct poller *p, struct poller_command *command);
  * queue_open() takes it too. -errno on failure. */
 int poller_event_fd_create(void);
 
+/* Any thread. A descriptor that ends its sleep whenever it becomes readable. 0 or
+ * -errno. */
+int poller_watch_fd(struct poller *p, int fd);
+
 /* Any thread. More threads spin than there are cores: the poller and the clients of
  * its rings give way to each other. A poller begins with what spin_usable_cores()
  * says about itself alone. */

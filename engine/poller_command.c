@@ -127,7 +127,7 @@ static uint16_t drop_rule(const struct poller_command *c, const struct transfer 
 	if (t->local == c->region)
 		return TENT_RULE_SOURCE_GONE;
 	if (t->remote == c->region)
-		return TENT_RULE_TARGET_GONE;
+		return c->rule;
 	if (t->batch && t->batch->indirect && !t->batch->indirect->region)
 		return TENT_RULE_SOURCE_GONE;
 	return 0;
@@ -160,6 +160,12 @@ static void begin_pass(struct poller *p, struct poller_command *c)
 	c->found = false;
 }
 
+/* What peers asked for of it. */
+static bool drop_served(const struct poller *p, const struct poller_command *c)
+{
+	return !p->server || p->server->ops->drop(p->server, c->region);
+}
+
 /* Goes over the records of every ring until a whole pass finds nothing with a backend. */
 static bool drop_region(struct poller *p, struct poller_command *c)
 {
@@ -182,7 +188,7 @@ static bool drop_region(struct poller *p, struct poller_command *c)
 		c->scan_ring = r->next;
 		c->scan_index = 0;
 	}
-	if (c->scan_ring)
+	if (c->scan_ring || !drop_served(p, c))
 		return false;
 	if (!c->found)
 		return true;

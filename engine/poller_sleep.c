@@ -60,6 +60,11 @@ int poller_watch(struct poller *p, struct ring_state *r)
 	return p->epoll_fd < 0 ? 0 : watch(p, r->host.event_fd);
 }
 
+int poller_watch_fd(struct poller *p, int fd)
+{
+	return p->epoll_fd < 0 ? 0 : watch(p, fd);
+}
+
 void poller_unwatch(struct poller *p, struct ring_state *r)
 {
 	if (p->epoll_fd >= 0)

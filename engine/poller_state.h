@@ -39,6 +39,7 @@ struct poller {
 	struct poller_options o;
 	struct backend_queue **queues;
 	uint32_t nr_queues;
+	struct backend_queue *server;	/* the one that serves peers, or NULL */
 	struct tick_clock clock;
 	int64_t age_ticks, timeout_ticks; /* INT64_MAX: never */
 	uint64_t spin_ticks;
@@ -75,6 +76,12 @@ static inline uint64_t poller_ns(const struct poller *p, uint64_t ticks)
 static inline uint64_t poller_ticks(const struct poller *p, uint64_t ns)
 {
 	return (uint64_t)(((unsigned __int128)ns << 32) / p->clock.tick_mult);
+}
+
+/* Are there peers to be served? */
+static inline bool poller_serves(const struct poller *p)
+{
+	return unlikely(p->server) && (p->server->serves | load_relaxed(&p->server->called));
 }
 
 /* poller_command.c: begins, advances and answers orders. True: it did something. */

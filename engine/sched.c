@@ -186,6 +186,8 @@ bool sched_poll(struct poller *p)
 		struct backend_queue *q = p->queues[i];
 		struct transfer *t = q->ops->poll ? q->ops->poll(q) : NULL, *next;
 
+		any |= q->moved;
+		q->moved = false;
 		for (; t; t = next) {
 			next = t->next;
 			take_back(p, t);

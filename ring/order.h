@@ -21,6 +21,7 @@
  *   R13/A13 flags, wake_seq    engine            -> client, with the end_rule
  *   R14/A14 driving            caller mode: one thread's turn -> the next one's
  *   R15/A15 references         who lets go       -> who frees
+ *   R16/A16 note               poller <-> thread of the tcp backend, control -> both
  * libtent's own, L1 to L6, are in lib/lib.h. A relaxed access hands nothing over by itself.
  * F pairs are store-then-load on both sides (Dekker): the side that goes to
  * sleep pays, with membarrier(GLOBAL_EXPEDITED) or a full fence. The membarrier can

@@ -122,14 +122,24 @@ static void a_segment_of_another_engine_opens_with_its_buffers(void **state)
 	tent_client_detach(owner);
 }
 
-/* Until a transport moves bytes between engines. */
+static void no_tcp(struct engine_config *c)
+{
+	quick(c);
+	wire_set(c, "transports/tcp/enable", "false");
+}
+
+/* One that moves no bytes for others still tells what it has. */
 static void requests_to_it_are_judged_and_find_no_transport(void **state)
 {
-	struct tent_client *owner = engine_fix_attach(&two, "store"), *user;
-	uint8_t *memory = engine_fix_memory(owner, 8192), *mine;
+	struct engine_fix mute;
+	struct tent_client *owner, *user;
+	uint8_t *memory, *mine;
 	tent_segment_id_t id;
 
 	(void)state;
+	engine_fix_start(&mute, no_tcp);
+	owner = engine_fix_attach(&mute, "store");
+	memory = engine_fix_memory(owner, 8192);
 	user = engine_fix_attach(&one, "user");
 	mine = engine_fix_memory(user, 4096);
 	id = open_it(user, tent_client_segment(owner));
@@ -139,6 +149,7 @@ static void requests_to_it_are_judged_and_find_no_transport(void **state)
 			 (uint32_t)-TENT_ERR_ADDRESS);
 	tent_client_detach(user);
 	tent_client_detach(owner);
+	engine_fix_stop(&mute);
 }
 
 static void changes_reach_those_who_have_it_open(void **state)

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_tcp.c - two engines move bytes between their clients over TCP, by io_uring and
+ * without it. */
+#define _GNU_SOURCE
+#include "tests/test_tcp_fix.h"
+
+/* ---- bytes arrive ------------------------------------------------------ */
+
+static void every_length_arrives_by_write_and_comes_back_by_read(void **state)
+{
+	static const uint64_t lengths[] = { 1, 2, 47, 48, 63, 64, 4095, 4096, 8136, 8137, 8192,
+					    65536, 262143, 262144, 262145, 1000003, SIZE };
+	struct pair p;
+
+	(void)state;
+	pair_open(&p, TENT_PERM_GLOBAL_READ_WRITE);
+	for (size_t i = 0; i < NR(lengths); i++) {
+		uint64_t n = lengths[i], at = (SIZE - n) / 2;
+
+		fill(p.mine, SIZE, (uint32_t)i + 1);
+		memset(p.theirs, 0, SIZE);
+		completed(pair_move(&p, TENT_OPCODE_WRITE, at, at, n), n);
+		assert_memory_equal(p.theirs + at, p.mine + at, n);
+		assert_true(is_zero(p.theirs, at) && is_zero(p.theirs + at + n, SIZE - at - n));
+		memset(p.mine, 0, SIZE);
+		completed(pair_move(&p, TENT_OPCODE_READ, at, at, n), n);
+		assert_memory_equal(p.theirs + at, p.mine + at, n);
+		assert_true(is_zero(p.mine, at) && is_zero(p.mine + at + n, SIZE - at - n));
+	}
+	pair_close(&p);
+}
+
+static void nothing_is_moved_by_a_length_of_zero(void **state)
+{
+	struct pair p;
+
+	(void)state;
+	pair_open(&p, TENT_PERM_GLOBAL_READ_WRITE);
+	completed(pair_move(&p, TENT_OPCODE_WRITE, 0, 0, 0), 0);
+	completed(pair_move(&p, TENT_OPCODE_READ, SIZE, SIZE, 0), 0);
+	pair_close(&p);
+}
+
+static void many_requests_at_once_all_arrive(void **state)
+{
+	enum { COUNT = 400, BYTES = 4096 };
+	struct pair p;
+
+	(void)state;
+	pair_open(&p, TENT_PERM_GLOBAL_READ_WRITE);
+	fill(p.mine, SIZE, 7);
+	for (int round = 0; round < 4; round++) {
+		for (uint64_t i = 0; i < COUNT; i++)
+			pair_submit(&p, TENT_OPCODE_WRITE, i * BYTES, (COUNT - 1 - i) * BYTES, BYTES);
+		for (int i = 0; i < COUNT; i++)
+			completed(engine_fix_wait(p.ring), BYTES);
+		for (uint64_t i = 0; i < COUNT; i++)
+			assert_memory_equal(p.theirs + i * BYTES,
+					    p.mine + (COUNT - 1 - i) * BYTES, BYTES);
+		memset(p.theirs, 0, SIZE);
+	}
+	pair_close(&p);
+}
+
+static void both_directions_and_both_operations_run_at_once(void **state)
+{
+	struct pair there, back;
+
+	(void)state;
+	pair_open(&there, TENT_PERM_GLOBAL_READ_WRITE);
+	pair_open_from(&back, &two, &one, TENT_PERM_GLOBAL_READ_WRITE);
+	for (int round = 0; round < 8; round++) {
+		fill(there.mine, SIZE / 2, (uint32_t)round);
+		fill(there.theirs + SIZE / 2, SIZE / 2, (uint32_t)round + 100);
+		fill(back.mine, SIZE, (uint32_t)round + 200);
+		pair_submit(&there, TENT_OPCODE_WRITE, 0, 0, SIZE / 2);
+		pair_submit(&there, TENT_OPCODE_READ, SIZE / 2, SIZE / 2, SIZE / 2);
+		pair_submit(&back, TENT_OPCODE_WRITE, 0, 0, SIZE);
+		completed(engine_fix_wait(there.ring), SIZE / 2);
+		completed(engine_fix_wait(there.ring), SIZE / 2);
+		completed(engine_fix_wait(back.ring), SIZE);
+		assert_memory_equal(there.mine, there.theirs, SIZE);
+		assert_memory_equal(back.mine, back.theirs, SIZE);
+	}
+	pair_close(&back);
+	pair_close(&there);
+}
+
+static void the_completion_says_that_tcp_moved_it(void **state)
+{
+	struct pair p;
+	struct tent_completion done;
+
+	(void)state;
+	pair_open(&p, TENT_PERM_GLOBAL_READ_WRITE);
+	done = pair_move(&p, TENT_OPCODE_WRITE, 0, 0, 64);
+	completed(done, 64);
+	assert_int_equal(done.transport, TENT_TRANSPORT_TCP);
+	assert_int_equal(done.flags & TENT_CQE_F_TARGET_UNFENCED, 0);
+	pair_close(&p);
+}
+
+/* ---- who may ----------------------------------------------------------- */
+
+static void the_permission_of_a_buffer_holds(void **state)
+{
+	struct pair p;
+
+	(void)state;
+	pair_open(&p, TENT_PERM_GLOBAL_READ_ONLY);
+	fill(p.theirs, SIZE, 3);
+	completed(pair_move(&p, TENT_OPCODE_READ, 0, 0, SIZE), SIZE);
+	assert_memory_equal(p.mine, p.theirs, SIZE);
+	refused(pair_move(&p, TENT_OPCODE_WRITE, 0, 0, 64), TENT_ERR_ADDRESS);
+	pair_close(&p);
+	pair_open(&p, TENT_PERM_LOCAL_READ_WRITE);
+	refused(pair_move(&p, TENT_OPCODE_READ, 0, 0, 64), TENT_ERR_ADDRESS);
+	refused(pair_move(&p, TENT_OPCODE_WRITE, 0, 0, 64), TENT_ERR_ADDRESS);
+	pair_close(&p);
+}
+
+static void an_address_that_is_not_registered_is_an_error(void **state)
+{
+	struct pair p;
+
+	(void)state;
+	pair_open(&p, TENT_PERM_GLOBAL_READ_WRITE);
+	refused(pair_move(&p, TENT_OPCODE_READ, 0, SIZE, 56), TENT_ERR_ADDRESS);
+	refused(pair_move(&p, TENT_OPCODE_READ, 0, SIZE - 55, 56), TENT_ERR_ADDRESS);
+	pair_close(&p);
+}
+
+/* ---- ends -------------------------------------------------------------- */
+
+/* Unregistered under way: whatever came first, each has one end, and the memory is free
+ * when unregister returns. */
+static void memory_that_is_unregistered_under_way_is_let_go_of(void **state)
+{
+	struct pair p;
+
+	(void)state;
+	pair_open(&p, TENT_PERM_GLOBAL_READ_WRITE);
+	for (int round = 0; round < 20; round++) {
+		int opcode = round & 1 ? TENT_OPCODE_READ : TENT_OPCODE_WRITE;
+
+		pair_submit_parts(&p, opcode);
+		assert_int_equal(tent_client_unregister(p.owner, p.theirs, SIZE), 0);
+		memset(p.theirs, 0xee, SIZE);
+		for (int i = 0; i < PARTS; i++)
+			ended(engine_fix_wait(p.ring), -TENT_ERR_OWNER_GONE, -TENT_ERR_ADDRESS);
+		for (uint64_t i = 0; i < SIZE; i++)
+			assert_int_equal(p.theirs[i], 0xee);
+		assert_int_equal(tent_client_register(p.owner, p.theirs, SIZE,
+						      TENT_PERM_GLOBAL_READ_WRITE, NULL, 0), 0);
+		expect_buffers(p.user, p.id, 1);
+	}
+	pair_close(&p);
+}
+
+static void own_memory_that_is_unregistered_under_way_is_let_go_of(void **state)
+{
+	struct pair p;
+
+	(void)state;
+	pair_open(&p, TENT_PERM_GLOBAL_READ_WRITE);
+	for (int round = 0; round < 20; round++) {
+		pair_submit_parts(&p, TENT_OPCODE_READ);
+		assert_int_equal(tent_client_unregister(p.user, p.mine, SIZE), 0);
+		memset(p.mine, 0xee, SIZE);
+		for (int i = 0; i < PARTS; i++)
+			ended(engine_fix_wait(p.ring), -TENT_ERR_OWNER_GONE, -TENT_ERR_ADDRESS);
+		for (uint64_t i = 0; i < SIZE; i++)
+			assert_int_equal(p.mine[i], 0xee);
+		assert_int_equal(tent_client_register(p.user, p.mine, SIZE,
+						      TENT_PERM_GLOBAL_READ_WRITE, NULL, 0), 0);
+	}
+	pair_close(&p);
+}
+
+static void an_owner_that_leaves_under_way_ends_what_names_it(void **state)
+{
+	(void)state;
+	for (int round = 0; round < 10; round++) {
+		struct pair p;
+
+		pair_open(&p, TENT_PERM_GLOBAL_READ_WRITE);
+		pair_submit_parts(&p, round & 1 ? TENT_OPCODE_READ : TENT_OPCODE_WRITE);
+		tent_client_detach(p.owner);
+		p.owner = NULL;
+		for (int i = 0; i < PARTS; i++)
+			ended(engine_fix_wait(p.ring), -TENT_ERR_OWNER_GONE, -TENT_ERR_ADDRESS);
+		pair_close(&p);
+	}
+}
+
+static void a_client_that_leaves_under_way_disturbs_nobody(void **state)
+{
+	struct pair stays;
+
+	(void)state;
+	pair_open(&stays, TENT_PERM_GLOBAL_READ_WRITE);
+	for (int round = 0; round < 10; round++) {
+		struct pair p;
+
+		pair_open(&p, TENT_PERM_GLOBAL_READ_WRITE);
+		fill(stays.mine, SIZE, (uint32_t)round);
+		pair_submit(&stays, TENT_OPCODE_WRITE, 0, 0, SIZE);
+		pair_submit_parts(&p, round & 1 ? TENT_OPCODE_READ : TENT_OPCODE_WRITE);
+		pair_close(&p);
+		completed(engine_fix_wait(stays.ring), SIZE);
+		assert_memory_equal(stays.mine, stays.theirs, SIZE);
+	}
+	pair_close(&stays);
+}
+
+#define TESTS								\
+	cmocka_unit_test(every_length_arrives_by_write_and_comes_back_by_read),	\
+	cmocka_unit_test(nothing_is_moved_by_a_length_of_zero),		\
+	cmocka_unit_test(many_requests_at_once_all_arrive),		\
+	cmocka_unit_test(both_directions_and_both_operations_run_at_once), \
+	cmocka_unit_test(the_completion_says_that_tcp_moved_it),	\
+	cmocka_unit_test(the_permission_of_a_buffer_holds),		\
+	cmocka_unit_test(an_address_that_is_not_registered_is_an_error), \
+	cmocka_unit_test(memory_that_is_unregistered_under_way_is_let_go_of), \
+	cmocka_unit_test(own_memory_that_is_unregistered_under_way_is_let_go_of), \
+	cmocka_unit_test(an_owner_that_leaves_under_way_ends_what_names_it), \
+	cmocka_unit_test(a_client_that_leaves_under_way_disturbs_nobody)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { TESTS };
+	int failed = 0;
+
+	failed += cmocka_run_group_tests_name("io_uring", tests, with_uring, without);
+	failed += cmocka_run_group_tests_name("epoll", tests, with_epoll, without);
+	failed += cmocka_run_group_tests_name("pollers", tests, with_pollers, without);
+	failed += cmocka_run_group_tests_name("checksums", tests, with_checksums, without);
+	return failed;
+}
