@@ -149,6 +149,9 @@ static void take_hello(struct engine *e, struct link *l, const json_t *frame)
 		link_refuse(e, l, "this engine has called itself");
 	} else if (!l->peer && e->links.nr - e->links.nr_hello >= e->config.links_max) {
 		link_refuse(e, l, "there are as many connections as limits/peer_connections allows");
+	} else if (!l->peer && !link_has_share(e, l)) {
+		link_refuse(e, l, "one user, or one host, may have half of "
+				  "limits/peer_connections");
 	} else {
 		hello_get_data(l, frame);
 		up(e, l, epoch);

@@ -9,7 +9,7 @@
  *   link.c          one: bytes in and out, hello
  *   link_tls.c      one that is secret
  *   links_listen.c  the address an engine listens on
- *   link_user.c     for whose clients the engine at the other end may speak
+ *   link_user.c     whose the engine at the other end is, and what follows from that
  *   link_serve.c    what those are told who opened one to us
  *   guests.c        what the transport is told that moves bytes beside them
  *
@@ -136,6 +136,8 @@ bool link_secret(const struct link *l, const char *label, uint8_t secret[TLS_EXP
 /* link_user.c */
 /* Looks whose the other end is, once that is settled: when it came, or said hello. */
 void link_find_user(const struct engine *e, struct link *l);
+/* May whoever is at the other end have one more that came to us? */
+bool link_has_share(const struct engine *e, const struct link *l);
 /* May the engine at the other end speak for this user's clients? */
 bool link_speaks_for(const struct engine *e, const struct link *l, uint32_t uid);
 

@@ -310,45 +310,6 @@ static void a_crowd_of_the_silent_keeps_nobody_out(void **state)
 		wire_close(&crowd[i]);
 }
 
-static void few(struct engine_config *c)
-{
-	wire_tune(c);
-	wire_set(c, "limits/peer_connections", "3");
-}
-
-static void no_more_than_the_limit_are_kept(void **state)
-{
-	struct engine_address a;
-	struct wire wires[3], w;
-	struct engine_fix f;
-
-	(void)state;
-	engine_fix_start(&f, few);
-	a = wire_address(&f);
-	for (int i = 0; i < 3; i++)
-		wire_join(&wires[i], &a, 20 + (uint64_t)i);
-	wire_dial(&w, &a);
-	wire_send(&w, wire_hello(30));
-	wire_expect_refusal(&w, "limits/peer_connections");
-	wire_close(&w);
-	for (int i = 0; i < 3; i++)
-		wire_ping(&wires[i]);
-	wire_close(&wires[1]);
-	for (bool in = false; !in; wire_close(&w)) {	/* once its end was seen */
-		json_t *reply;
-
-		wire_dial(&w, &a);
-		wire_send(&w, wire_hello(31));
-		reply = wire_receive(&w, WIRE_WAIT_MS);
-		in = strcmp(frame_text(reply, "type", 32), "hello") == 0;
-		json_decref(reply);
-	}
-	wire_ping(&wires[0]);
-	wire_close(&wires[0]);
-	wire_close(&wires[2]);
-	engine_fix_stop(&f);
-}
-
 /* ---- silence ----------------------------------------------------------- */
 
 static void quick(struct engine_config *c)
@@ -575,7 +536,6 @@ int main(void)
 		cmocka_unit_test(strangers_get_less_room_than_peers),
 		cmocka_unit_test(a_hundred_shake_hands_at_once),
 		cmocka_unit_test(a_crowd_of_the_silent_keeps_nobody_out),
-		cmocka_unit_test(no_more_than_the_limit_are_kept),
 		cmocka_unit_test(a_silent_peer_is_asked_and_then_left),
 		cmocka_unit_test(who_does_not_say_hello_in_time_is_left),
 		cmocka_unit_test(who_does_not_read_is_left),

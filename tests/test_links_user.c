@@ -336,6 +336,95 @@ static void the_engine_of_a_user_is_asked_for_that_user(void **state)
 	}
 }
 
+/* ---- how many ---------------------------------------------------------- */
+
+static void few(struct engine_config *c)
+{
+	patient(c);
+	wire_set(c, "limits/peer_connections", "6");
+}
+
+static void dial_as(struct wire *w, const struct engine_address *a, uint32_t uid)
+{
+	become(uid);
+	wire_dial(w, a);
+	become(0);
+	wire_send(w, wire_hello(20));
+}
+
+static void join_at(struct wire *w, const struct engine_address *a, uint32_t uid)
+{
+	dial_as(w, a, uid);
+	json_decref(wire_expect(w, "hello"));
+}
+
+/* Until one that left has been seen to leave. */
+static void join_in_time(struct wire *w, const struct engine_address *a, uint32_t uid)
+{
+	for (;;) {
+		json_t *reply;
+		bool in;
+
+		dial_as(w, a, uid);
+		reply = wire_receive(w, WIRE_WAIT_MS);
+		in = strcmp(frame_text(reply, "type", 32), "hello") == 0;
+		json_decref(reply);
+		if (in)
+			return;
+		wire_close(w);
+	}
+}
+
+static void one_user_may_have_half_of_the_connections(void **state)
+{
+	struct engine_address a;
+	struct wire wires[6], w;
+	struct engine_fix f;
+
+	(void)state;
+	engine_fix_start(&f, few);
+	a = wire_address(&f);
+	for (int i = 0; i < 3; i++)
+		join_at(&wires[i], &a, STRANGER);
+	dial_as(&w, &a, STRANGER);
+	wire_expect_refusal(&w, "half of limits/peer_connections");
+	wire_close(&w);
+	for (int i = 3; i < 6; i++)
+		join_at(&wires[i], &a, i == 3 ? 0 : OTHER);
+	for (int i = 0; i < 6; i++)
+		wire_ping(&wires[i]);
+	wire_close(&wires[0]);
+	join_in_time(&wires[0], &a, STRANGER);
+	for (int i = 0; i < 6; i++)
+		wire_close(&wires[i]);
+	engine_fix_stop(&f);
+}
+
+static void no_more_than_the_limit_are_kept(void **state)
+{
+	struct engine_address a;
+	struct wire wires[6], w;
+	struct engine_fix f;
+
+	(void)state;
+	engine_fix_start(&f, few);
+	a = wire_address(&f);
+	for (int i = 0; i < 6; i++)
+		join_at(&wires[i], &a, i % 2 ? STRANGER : OTHER);
+	dial_as(&w, &a, 0);
+	wire_expect_refusal(&w, "as limits/peer_connections allows");
+	wire_close(&w);
+	for (int i = 0; i < 6; i++)
+		wire_ping(&wires[i]);
+	wire_close(&wires[1]);
+	join_in_time(&wires[1], &a, 0);
+	for (int i = 0; i < 6; i++) {
+		wire_ping(&wires[i]);
+		wire_close(&wires[i]);
+	}
+	engine_fix_stop(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -346,6 +435,8 @@ int main(void)
 		cmocka_unit_test(an_engine_that_has_hung_up_asks_for_nobody),
 		cmocka_unit_test(who_takes_the_port_of_an_engine_is_asked_for_nobody_elses),
 		cmocka_unit_test(the_engine_of_a_user_is_asked_for_that_user),
+		cmocka_unit_test(one_user_may_have_half_of_the_connections),
+		cmocka_unit_test(no_more_than_the_limit_are_kept),
 	};
 
 	return cmocka_run_group_tests(tests, setup, engine_fix_teardown);
