@@ -17,10 +17,9 @@
 #include "engine/engine.h"
 #include "io/backends.h"
 #include "io/uring.h"
-#include "perf/common/args.h"
+#include "perf/common/bench.h"
 #include "perf/common/complain.h"
 #include "perf/common/machine.h"
-#include "perf/common/report.h"
 #include "perf/common/samples.h"
 #include "ring/clock.h"
 
@@ -49,7 +48,7 @@ static const struct arg args[] = {
 	{ "folder", ARG_TEXT, &options.folder, 0, 0, NULL, "where the file lies meanwhile" },
 	{ "buffered", ARG_FLAG, &options.buffered, 0, 0, NULL,
 	  "through the page cache instead of O_DIRECT" },
-	{ "json", ARG_FLAG, &options.json, 0, 0, NULL, "one JSON object instead of a table" },
+	ARG_JSON(&options.json),
 	{ 0 },
 };
 
@@ -393,18 +392,21 @@ static int bench(struct report *r, struct bench *b)
 	return 2;
 }
 
-int main(int argc, char **argv)
+static int run(struct report *r)
 {
 	static struct bench b;
-	int rc = args_parse(argc, argv, TITLE, args);
-	struct report r;
+	int rc = bench(r, &b);
 
-	if (rc >= 0)
-		return rc;
-	report_begin(&r, options.json, "file_bw");
-	rc = bench(&r, &b);
-	if (rc == 0)
-		report_end(&r);
 	close_all(&b);
 	return rc;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct bench_program program = {
+		.name = "file_bw", .title = TITLE, .args = args, .json = &options.json,
+		.cores = 1, .run = run,
+	};
+
+	return bench_main(&program, argc, argv);
 }

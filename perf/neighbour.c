@@ -15,10 +15,9 @@
 
 #include "engine/engine.h"
 #include "io/backends.h"
-#include "perf/common/args.h"
+#include "perf/common/bench.h"
 #include "perf/common/complain.h"
 #include "perf/common/machine.h"
-#include "perf/common/report.h"
 #include "perf/common/samples.h"
 #include "ring/clock.h"
 
@@ -57,7 +56,7 @@ static const struct arg args[] = {
 	  "fail unless the neighbour less than doubles the p99.9 of 16 x 64 KiB of high "
 	  "priority; a smaller batch waits for the turn of the engine that it meets, which may "
 	  "be longer than itself" },
-	{ "json", ARG_FLAG, &options.json, 0, 0, NULL, "one JSON object instead of a table" },
+	ARG_JSON(&options.json),
 	{ 0 },
 };
 
@@ -327,20 +326,19 @@ static int bench(struct report *r, struct bench *b)
 	return verdict(r, b);
 }
 
-int main(int argc, char **argv)
+static int run(struct report *r)
 {
 	static struct bench b;
-	int rc = args_parse(argc, argv, TITLE, args);
-	struct report r;
 
-	if (rc >= 0)
-		return rc;
-	if (machine_cores() < 2) {
-		fprintf(stderr, "neighbour: two usable cores are needed, there is one\n");
-		return 2;
-	}
-	report_begin(&r, options.json, "neighbour");
-	rc = bench(&r, &b);
-	report_end(&r);
-	return rc;
+	return bench(r, &b);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct bench_program program = {
+		.name = "neighbour", .title = TITLE, .args = args, .json = &options.json,
+		.cores = 2, .run = run,
+	};
+
+	return bench_main(&program, argc, argv);
 }

@@ -16,11 +16,10 @@
 #include <tent/tentring.h>
 
 #include "engine/engine.h"
-#include "perf/common/args.h"
+#include "perf/common/bench.h"
 #include "perf/common/complain.h"
 #include "perf/common/machine.h"
 #include "perf/common/pingpong.h"
-#include "perf/common/report.h"
 #include "perf/common/samples.h"
 #include "perf/common/uring.h"
 #include "ring/clock.h"
@@ -50,7 +49,7 @@ static const struct arg args[] = {
 	{ "check", ARG_FLAG, &options.check, 0, 0, NULL,
 	  "fail unless NOP <= ping-pong + max(25 %, 80 ns), and below SQPOLL; exit 2: "
 	  "not compared, there is no SQPOLL here" },
-	{ "json", ARG_FLAG, &options.json, 0, 0, NULL, "one JSON object instead of a table" },
+	ARG_JSON(&options.json),
 	{ 0 },
 };
 
@@ -366,20 +365,19 @@ static int bench(struct report *r, struct bench *b)
 	return options.check ? rc : 0;
 }
 
-int main(int argc, char **argv)
+static int run(struct report *r)
 {
 	static struct bench b;
-	int rc = args_parse(argc, argv, TITLE, args);
-	struct report r;
 
-	if (rc >= 0)
-		return rc;
-	if (machine_cores() < 2) {
-		fprintf(stderr, "ring_rtt: two usable cores are needed, there is one\n");
-		return 2;
-	}
-	report_begin(&r, options.json, "ring_rtt");
-	rc = bench(&r, &b);
-	report_end(&r);
-	return rc;
+	return bench(r, &b);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct bench_program program = {
+		.name = "ring_rtt", .title = TITLE, .args = args, .json = &options.json,
+		.cores = 2, .run = run,
+	};
+
+	return bench_main(&program, argc, argv);
 }

@@ -16,11 +16,10 @@
 
 #include "engine/engine.h"
 #include "io/backends.h"
-#include "perf/common/args.h"
+#include "perf/common/bench.h"
 #include "perf/common/complain.h"
 #include "perf/common/daemon.h"
 #include "perf/common/machine.h"
-#include "perf/common/report.h"
 #include "perf/common/samples.h"
 #include "perf/common/spsc.h"
 #include "ring/clock.h"
@@ -59,7 +58,7 @@ static const struct arg args[] = {
 	  "fail unless thread, null, x 128 >= 0.25 of the bare ring and caller p50 < thread's / 2; "
 	  "null: a 64-byte copy moves two more lines of user memory between the cores, which "
 	  "the bare ring does not" },
-	{ "json", ARG_FLAG, &options.json, 0, 0, NULL, "one JSON object instead of a table" },
+	ARG_JSON(&options.json),
 	{ 0 },
 };
 
@@ -404,24 +403,28 @@ static int bench(struct report *r, struct bench *b)
 	return verdict(r, b);
 }
 
-int main(int argc, char **argv)
+static int check_options(void)
+{
+	if (!options.slots || options.slots >= BATCH_MAX)
+		return 0;
+	fprintf(stderr, "submit_rate: --slots must hold a batch of %d\n", BATCH_MAX);
+	return 2;
+}
+
+static int run(struct report *r)
 {
 	static struct bench b;
-	int rc = args_parse(argc, argv, TITLE, args);
-	struct report r;
+	int rc = bench(r, &b);
 
-	if (rc >= 0)
-		return rc;
-	if (options.slots && options.slots < BATCH_MAX) {
-		fprintf(stderr, "submit_rate: --slots must hold a batch of %d\n", BATCH_MAX);
-		return 2;
-	}
-	if (machine_cores() < 2) {
-		fprintf(stderr, "submit_rate: two usable cores are needed, there is one\n");
-		return 2;
-	}
-	report_begin(&r, options.json, "submit_rate");
-	rc = bench(&r, &b);
-	report_end(&r);
 	return rc == 1 && !options.check ? 0 : rc;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct bench_program program = {
+		.name = "submit_rate", .title = TITLE, .args = args, .json = &options.json,
+		.cores = 2, .check = check_options, .run = run,
+	};
+
+	return bench_main(&program, argc, argv);
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "perf/common/args.h"
+#include "perf/common/bench.h"
 #include "perf/common/daemon.h"
 #include "perf/common/machine.h"
 #include "perf/replay/replay.h"
@@ -56,7 +56,7 @@ static const struct arg args[] = {
 	{ "seed", ARG_NUMBER, &options.seed, 0, UINT32_MAX, NULL, "of block contents and jitter" },
 	{ "out", ARG_TEXT, &options.out, 0, 0, NULL,
 	  "folder for the distributions and the picture" },
-	{ "json", ARG_FLAG, &options.json, 0, 0, NULL, "one JSON object instead of a table" },
+	ARG_JSON(&options.json),
 	{ 0 },
 };
 
