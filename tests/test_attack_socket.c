@@ -294,32 +294,39 @@ static void attack_flush(void *page, void *arg)
 		pause();
 }
 
-static void a_file_that_nobody_closes_for_us_holds_nobody_up(void **state)
+static struct stuck_board *board;
+
+/* Others are served while a close of that file does not end, and the attacker is as far
+ * as stage. */
+static void a_stuck_close_holds_nobody_up(void (*attack)(void *page, void *arg), uint32_t stage)
 {
-	struct stuck_board *stuck = mmap(NULL, sizeof(*stuck), PROT_READ | PROT_WRITE,
-					 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	pid_t server;
 
-	(void)state;
-	stuck->no_flush = 1;
-	server = stuck_page_start(stuck, attack_flush, &arena);
+	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		     -1, 0);
+	board->no_flush = 1;
+	server = stuck_page_start(board, attack, &arena);
 	if (server < 0) {
 		print_message("this machine has no /dev/fuse: not run\n");
 		skip();
 	}
-	while (!load_acquire(&stuck->closes))
+	while (!load_acquire(&board->closes) || load_acquire(&board->stage) < stage)
 		sched_yield();
 	for (int i = 0; i < 20; i++)
 		need_service(&arena);
 	arena_honest_rounds(&arena, 50);
 	kill(server, SIGKILL);
 	arena_wait(server);
-	kill(stuck->attacker, SIGKILL);
-	munmap(stuck, sizeof(*stuck));
+	kill(board->attacker, SIGKILL);
+	munmap(board, sizeof(*board));
 	arena_check(&arena);
 }
 
-static struct stuck_board *exec_board;
+static void a_file_that_nobody_closes_for_us_holds_nobody_up(void **state)
+{
+	(void)state;
+	a_stuck_close_holds_nobody_up(attack_flush, 0);
+}
 
 /* Says hello over its parent's socket once that is in its exec, and tells when tentd has
  * received it. */
@@ -331,13 +338,13 @@ static void say_hello(int sock)
 
 	((struct tent_ctl_hello *)m.bytes)->abi_major = TENT_RING_ABI_MAJOR;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	while (!load_acquire(&exec_board->closes))
+	while (!load_acquire(&board->closes))
 		sched_yield();
 	need(ctl_send(sock, &m, 0) == 0);
 	do
 		need(ioctl(sock, SIOCOUTQ, &left) == 0);
 	while (left);
-	store_release(&exec_board->stage, 1u);
+	store_release(&board->stage, 1u);
 	pause();
 }
 
@@ -359,28 +366,8 @@ static void attack_exec(void *page, void *arg)
 
 static void a_process_that_does_not_come_out_of_its_exec_holds_nobody_up(void **state)
 {
-	struct stuck_board *stuck = mmap(NULL, sizeof(*stuck), PROT_READ | PROT_WRITE,
-					 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	pid_t server;
-
 	(void)state;
-	exec_board = stuck;
-	stuck->no_flush = 1;
-	server = stuck_page_start(stuck, attack_exec, &arena);
-	if (server < 0) {
-		print_message("this machine has no /dev/fuse: not run\n");
-		skip();
-	}
-	while (!load_acquire(&stuck->stage))
-		sched_yield();
-	for (int i = 0; i < 20; i++)
-		need_service(&arena);
-	arena_honest_rounds(&arena, 50);
-	kill(server, SIGKILL);
-	arena_wait(server);
-	kill(stuck->attacker, SIGKILL);
-	munmap(stuck, sizeof(*stuck));
-	arena_check(&arena);
+	a_stuck_close_holds_nobody_up(attack_exec, 1);
 }
 
 /* ---- messages ---------------------------------------------------------------------- */

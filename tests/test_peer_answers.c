@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <jansson.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -23,6 +22,7 @@
 
 #include <cmocka.h>
 
+#include "tests/common/far.h"
 #include "tests/common/wire.h"
 
 #define NR(list) (sizeof(list) / sizeof(list[0]))
@@ -48,50 +48,6 @@ static int teardown(void **state)
 	(void)state;
 	engine_fix_stop(&one);
 	return 0;
-}
-
-static void pause_ms(int ms)
-{
-	poll(NULL, 0, ms);
-}
-
-static uint32_t rule_of_open(struct tent_client *c, const char *name, tent_segment_id_t *id)
-{
-	return tent_client_open_segment(c, name, id) ? engine_fix_rule() : 0;
-}
-
-static tent_segment_id_t open_it(struct tent_client *c, const char *name)
-{
-	tent_segment_id_t id = 0;
-
-	if (tent_client_open_segment(c, name, &id)) {
-		struct tent_error_info info = { .size = sizeof(info) };
-
-		tent_client_error(&info);
-		fail_msg("open of %s: %s", name, info.message);
-	}
-	return id;
-}
-
-/* How many buffers the segment has, or -rule. */
-static int buffers(struct tent_client *c, tent_segment_id_t id)
-{
-	tent_segment_info_t info = { 0 };
-	int nr;
-
-	if (tent_client_segment_info(c, id, &info))
-		return -(int)engine_fix_rule();
-	nr = info.num_buffers;
-	free(info.buffers);
-	return nr;
-}
-
-/* Engines tell each other in their own time; one that never does fails the test. */
-static void expect_buffers(struct tent_client *c, tent_segment_id_t id, int expected)
-{
-	for (int i = 0; i < 2000 && buffers(c, id) != expected; i++)
-		pause_ms(5);
-	assert_int_equal(buffers(c, id), expected);
 }
 
 /* ---- a peer played by hand --------------------------------------------- */
@@ -125,7 +81,7 @@ static void *opens(void *arg)
 {
 	struct stage *s = arg;
 
-	s->rule = rule_of_open(s->user, s->name, &s->id);
+	s->rule = far_rule_of_open(s->user, s->name, &s->id);
 	return NULL;
 }
 
@@ -219,7 +175,7 @@ static void pages_that_change_underway_are_read_anew(void **state)
 	assert_int_equal(stage_asked(&s), 0);
 	wire_send(&s.w, page(50, 2, 0, 1, json_pack("[o]", row(0x2000, 16))));
 	assert_int_equal(stage_end(&s), 0);
-	assert_int_equal(buffers(s.user, s.id), 1);
+	assert_int_equal(far_buffers(s.user, s.id), 1);
 	stage_close(&s);
 }
 
@@ -299,16 +255,16 @@ static void a_segment_that_was_lost_comes_back(void **state)
 	wire_send(&s.w, page(50, 1, 0, 1, json_pack("[o]", row(0x1000, 16))));
 	assert_int_equal(stage_end(&s), 0);
 	wire_close(&s.w);
-	expect_buffers(s.user, s.id, -TENT_RULE_TARGET_PEER);
+	far_expect_buffers(s.user, s.id, -TENT_RULE_TARGET_PEER);
 	stage_up(&s, 5);	/* it is called again by itself */
 	stage_asked(&s);
 	wire_send(&s.w, page(50, 9, 0, 2, json_pack("[o,o]", row(0x1000, 16), row(0x9000, 1))));
-	expect_buffers(s.user, s.id, 2);
+	far_expect_buffers(s.user, s.id, 2);
 	wire_close(&s.w);
 	stage_up(&s, 6);	/* another engine, another life */
 	stage_asked(&s);
 	wire_send(&s.w, page(60, 1, 0, 1, json_pack("[o]", row(0x1000, 16))));
-	expect_buffers(s.user, s.id, -TENT_RULE_TARGET_GONE);
+	far_expect_buffers(s.user, s.id, -TENT_RULE_TARGET_GONE);
 	stage_close(&s);
 }
 
@@ -327,7 +283,7 @@ static void a_peer_that_falls_silent_is_lost_in_time(void **state)
 	wire_send(&s.w, page(50, 1, 0, 0, json_array()));
 	assert_int_equal(stage_end(&s), 0);
 	clock_gettime(CLOCK_MONOTONIC, &began);
-	expect_buffers(s.user, s.id, -TENT_RULE_TARGET_PEER);
+	far_expect_buffers(s.user, s.id, -TENT_RULE_TARGET_PEER);
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	ms = (now.tv_sec - began.tv_sec) * 1000 + (now.tv_nsec - began.tv_nsec) / 1000000;
 	assert_true(ms >= 250);
@@ -349,7 +305,7 @@ static void a_peer_that_does_not_answer_holds_nobody_else(void **state)
 	stage_asked(&s);
 	for (int i = 0; i < 100; i++) {
 		engine_fix_memory(honest, 4096);
-		open_it(honest, "honest");
+		far_open_it(honest, "honest");
 	}
 	wire_send(&s.w, json_pack("{s:s,s:s,s:i,s:i,s:s}", "type", "missing", "segment", "kv",
 				  "uid", (int)getuid(), "rule", 73, "reason", "no"));

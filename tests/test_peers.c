@@ -2,7 +2,6 @@
 /* test_peers.c - two engines that open each other's segments over TCP. */
 #define _GNU_SOURCE
 #include <jansson.h>
-#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "tests/common/far.h"
 #include "tests/common/wire.h"
 
 #define NR(list) (sizeof(list) / sizeof(list[0]))
@@ -43,50 +43,6 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void pause_ms(int ms)
-{
-	poll(NULL, 0, ms);
-}
-
-static uint32_t rule_of_open(struct tent_client *c, const char *name, tent_segment_id_t *id)
-{
-	return tent_client_open_segment(c, name, id) ? engine_fix_rule() : 0;
-}
-
-static tent_segment_id_t open_it(struct tent_client *c, const char *name)
-{
-	tent_segment_id_t id = 0;
-
-	if (tent_client_open_segment(c, name, &id)) {
-		struct tent_error_info info = { .size = sizeof(info) };
-
-		tent_client_error(&info);
-		fail_msg("open of %s: %s", name, info.message);
-	}
-	return id;
-}
-
-/* How many buffers the segment has, or -rule. */
-static int buffers(struct tent_client *c, tent_segment_id_t id)
-{
-	tent_segment_info_t info = { 0 };
-	int nr;
-
-	if (tent_client_segment_info(c, id, &info))
-		return -(int)engine_fix_rule();
-	nr = info.num_buffers;
-	free(info.buffers);
-	return nr;
-}
-
-/* Engines tell each other in their own time; one that never does fails the test. */
-static void expect_buffers(struct tent_client *c, tent_segment_id_t id, int expected)
-{
-	for (int i = 0; i < 2000 && buffers(c, id) != expected; i++)
-		pause_ms(5);
-	assert_int_equal(buffers(c, id), expected);
-}
-
 /* The rule that one request ends with. */
 static uint32_t rule_of_move(struct tent_client *c, int opcode, const void *source,
 			     tent_segment_id_t id, const void *target)
@@ -109,9 +65,9 @@ static void a_segment_of_another_engine_opens_with_its_buffers(void **state)
 
 	(void)state;
 	user = engine_fix_attach(&one, "user");
-	id = open_it(user, tent_client_segment(owner));
+	id = far_open_it(user, tent_client_segment(owner));
 	assert_int_not_equal(id, 0);
-	again = open_it(user, tent_client_segment(owner));
+	again = far_open_it(user, tent_client_segment(owner));
 	assert_int_equal(id, again);
 	assert_int_equal(tent_client_segment_info(user, id, &info), 0);
 	assert_int_equal(info.num_buffers, 1);
@@ -142,7 +98,7 @@ static void requests_to_it_are_judged_and_find_no_transport(void **state)
 	memory = engine_fix_memory(owner, 8192);
 	user = engine_fix_attach(&one, "user");
 	mine = engine_fix_memory(user, 4096);
-	id = open_it(user, tent_client_segment(owner));
+	id = far_open_it(user, tent_client_segment(owner));
 	assert_int_equal(rule_of_move(user, TENT_OPCODE_WRITE, mine, id, memory),
 			 (uint32_t)-TENT_ERR_TRANSPORT);
 	assert_int_equal(rule_of_move(user, TENT_OPCODE_WRITE, mine, id, memory + 8192),
@@ -161,18 +117,18 @@ static void changes_reach_those_who_have_it_open(void **state)
 
 	(void)state;
 	user = engine_fix_attach(&one, "user");
-	id = open_it(user, tent_client_segment(owner));
-	assert_int_equal(buffers(user, id), 0);
+	id = far_open_it(user, tent_client_segment(owner));
+	assert_int_equal(far_buffers(user, id), 0);
 	assert_int_equal(tent_client_alloc(owner, sizeof(memory) * 512, "*", (void **)&base), 0);
 	for (size_t i = 0; i < NR(memory); i++) {	/* several pages of them */
 		memory[i] = base + i * 4096;
 		assert_int_equal(tent_client_register(owner, memory[i], 4096,
 						      TENT_PERM_GLOBAL_READ_WRITE, NULL, 0), 0);
 	}
-	expect_buffers(user, id, (int)NR(memory));
+	far_expect_buffers(user, id, (int)NR(memory));
 	for (size_t i = 0; i < NR(memory); i += 2)
 		assert_int_equal(tent_client_unregister(owner, memory[i], 4096), 0);
-	expect_buffers(user, id, (int)NR(memory) / 2);
+	far_expect_buffers(user, id, (int)NR(memory) / 2);
 	tent_client_detach(user);
 	tent_client_detach(owner);
 }
@@ -187,15 +143,15 @@ static void an_owner_that_ends_is_gone_and_its_successor_is_another(void **state
 	strcpy(name, tent_client_segment(owner));
 	engine_fix_memory(owner, 4096);
 	user = engine_fix_attach(&one, "user");
-	id = open_it(user, name);
+	id = far_open_it(user, name);
 	tent_client_detach(owner);
-	expect_buffers(user, id, -TENT_RULE_TARGET_GONE);
-	assert_int_equal(rule_of_open(user, name, &next), TENT_RULE_SEGMENT_UNKNOWN);
+	far_expect_buffers(user, id, -TENT_RULE_TARGET_GONE);
+	assert_int_equal(far_rule_of_open(user, name, &next), TENT_RULE_SEGMENT_UNKNOWN);
 	owner = engine_fix_attach(&two, "store");
-	next = open_it(user, name);
+	next = far_open_it(user, name);
 	assert_int_not_equal(next, id);
-	assert_int_equal(buffers(user, next), 0);
-	assert_int_equal(buffers(user, id), -TENT_RULE_TARGET_GONE);
+	assert_int_equal(far_buffers(user, next), 0);
+	assert_int_equal(far_buffers(user, id), -TENT_RULE_TARGET_GONE);
 	tent_client_detach(user);
 	tent_client_detach(owner);
 }
@@ -228,7 +184,7 @@ static void both_sides_open_each_other_at_once(void **state)
 	strcpy(name_a, tent_client_segment(a));
 	strcpy(name_b, tent_client_segment(b));
 	for (int i = 0; i < 50; i++) {
-		tent_segment_id_t x = open_it(a, name_b), y = open_it(b, name_a);
+		tent_segment_id_t x = far_open_it(a, name_b), y = far_open_it(b, name_a);
 
 		assert_int_equal(tent_client_close_segment(a, x), 0);
 		assert_int_equal(tent_client_close_segment(b, y), 0);
@@ -278,9 +234,9 @@ static void a_host_name_is_looked_up(void **state)
 	(void)state;
 	user = engine_fix_attach(&one, NULL);
 	snprintf(name, sizeof(name), "localhost:%u/store", a.port);
-	open_it(user, name);
+	far_open_it(user, name);
 	snprintf(name, sizeof(name), "no-such-host.invalid:%u/store", a.port);
-	assert_int_equal(rule_of_open(user, name, &id), TENT_RULE_SEGMENT_UNKNOWN);
+	assert_int_equal(far_rule_of_open(user, name, &id), TENT_RULE_SEGMENT_UNKNOWN);
 	tent_client_detach(user);
 	tent_client_detach(owner);
 }
@@ -292,9 +248,9 @@ static void an_engine_that_is_not_there_is_an_error_at_once(void **state)
 
 	(void)state;
 	for (int i = 0; i < 20; i++)
-		assert_int_equal(rule_of_open(user, "127.0.0.1:9/x", &id),
+		assert_int_equal(far_rule_of_open(user, "127.0.0.1:9/x", &id),
 				 TENT_RULE_SEGMENT_UNKNOWN);
-	assert_int_equal(rule_of_open(user, "127.0.0.1:0/x", &id), TENT_RULE_SEGMENT_UNKNOWN);
+	assert_int_equal(far_rule_of_open(user, "127.0.0.1:0/x", &id), TENT_RULE_SEGMENT_UNKNOWN);
 	tent_client_detach(user);
 }
 
@@ -324,20 +280,20 @@ static void a_restarted_engine_is_another_and_the_old_memory_is_gone(void **stat
 	owner = engine_fix_attach(&third, "kv");
 	memory = engine_fix_memory(owner, 4096);
 	strcpy(name, tent_client_segment(owner));
-	id = open_it(user, name);
+	id = far_open_it(user, name);
 	engine_fix_stop(&third);
 	tent_client_detach(owner);
-	expect_buffers(user, id, -TENT_RULE_TARGET_PEER);
+	far_expect_buffers(user, id, -TENT_RULE_TARGET_PEER);
 	assert_int_equal(rule_of_move(user, TENT_OPCODE_WRITE, mine, id, memory),
 			 (uint32_t)-TENT_ERR_PEER_UNREACHABLE);
 
 	engine_fix_start(&third, on_that_port);
 	owner = engine_fix_attach(&third, "kv");
 	engine_fix_memory(owner, 4096);
-	next = open_it(user, name);
+	next = far_open_it(user, name);
 	assert_int_not_equal(next, id);
-	assert_int_equal(buffers(user, next), 1);
-	expect_buffers(user, id, -TENT_RULE_TARGET_GONE);
+	assert_int_equal(far_buffers(user, next), 1);
+	far_expect_buffers(user, id, -TENT_RULE_TARGET_GONE);
 	assert_int_equal(rule_of_move(user, TENT_OPCODE_WRITE, mine, id, memory),
 			 (uint32_t)-TENT_ERR_ADDRESS);
 	tent_client_detach(user);
@@ -355,7 +311,7 @@ static void tentctl_sees_both_ends(void **state)
 
 	(void)state;
 	user = engine_fix_attach(&one, NULL);
-	open_it(user, tent_client_segment(owner));
+	far_open_it(user, tent_client_segment(owner));
 	assert_int_equal(tent_client_observe(one.path, &o), 0);
 	assert_int_equal(tent_client_query(o, TENT_QUERY_PEERS, &text), 0);
 	tent_client_detach(o);
@@ -411,7 +367,7 @@ static void tentctl_lists_segments_of_others_that_are_open(void **state)
 	engine_fix_memory(owner, 8192);
 	user = engine_fix_attach(&one, NULL);
 	assert_null(segment_row(&one, name));
-	open_it(user, name);
+	far_open_it(user, name);
 	row = segment_row(&one, name);
 	assert_int_equal(json_unpack(row, "{s:s,s:s,s:i,s:i,s:i,s:b}", "type", &type,
 				     "peer_state", &peer, "buffers", &buffers, "far_bytes",

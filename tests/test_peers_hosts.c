@@ -6,7 +6,6 @@
 #define _GNU_SOURCE
 #include <jansson.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -21,6 +20,7 @@
 
 #include <cmocka.h>
 
+#include "tests/common/far.h"
 #include "tests/common/hosts.h"
 #include "tests/common/tentd.h"
 #include "tests/common/wire.h"
@@ -91,36 +91,6 @@ static struct tent_client *attach(int i, const char *name)
 	return c;
 }
 
-static tent_segment_id_t open_it(struct tent_client *c, const char *name)
-{
-	struct tent_error_info info = { .size = sizeof(info) };
-	tent_segment_id_t id = 0;
-
-	if (tent_client_open_segment(c, name, &id)) {
-		tent_client_error(&info);
-		fail_msg("open of %s: %s", name, info.message);
-	}
-	return id;
-}
-
-/* How many buffers the segment has, or -rule. */
-static int buffers(struct tent_client *c, tent_segment_id_t id)
-{
-	tent_segment_info_t info;
-
-	if (tent_client_segment_info(c, id, &info))
-		return -(int)engine_fix_rule();
-	free(info.buffers);
-	return info.num_buffers;
-}
-
-static void expect_buffers(struct tent_client *c, tent_segment_id_t id, int expected)
-{
-	for (int i = 0; i < 12000 && buffers(c, id) != expected; i++)
-		poll(NULL, 0, 5);
-	assert_int_equal(buffers(c, id), expected);
-}
-
 /* ---- addresses --------------------------------------------------------- */
 
 /* Each opens a segment of the other, and sees what is registered there, and then more. */
@@ -135,13 +105,13 @@ static void find_each_other(const char *form, const char *security)
 		engine_fix_memory(c[i], 4096);
 	}
 	for (int i = 0; i < 2; i++) {
-		id[i] = open_it(c[i], tent_client_segment(c[!i]));
+		id[i] = far_open_it(c[i], tent_client_segment(c[!i]));
 		assert_int_not_equal(id[i], 0);
-		assert_int_equal(buffers(c[i], id[i]), 1);
+		assert_int_equal(far_buffers(c[i], id[i]), 1);
 	}
 	for (int i = 0; i < 2; i++) {
 		engine_fix_memory(c[!i], 4096);
-		expect_buffers(c[i], id[i], 2);
+		far_expect_buffers(c[i], id[i], 2);
 	}
 	for (int i = 0; i < 2; i++)
 		tent_client_detach(c[i]);
@@ -245,19 +215,19 @@ static void a_cable_that_is_pulled_out_loses_the_peer_and_put_in_finds_it(void *
 	owner = attach(0, "kv");
 	engine_fix_memory(owner, 4096);
 	user = attach(1, NULL);
-	id = open_it(user, tent_client_segment(owner));
+	id = far_open_it(user, tent_client_segment(owner));
 	for (int i = 0; i < 2; i++) {
 		hosts_cut(&hosts);
 		began = now_ms();
-		expect_buffers(user, id, -TENT_RULE_TARGET_PEER);
+		far_expect_buffers(user, id, -TENT_RULE_TARGET_PEER);
 		ms = now_ms() - began;
 		assert_in_range(ms, 1000, 60000);
 		if (ms > DEAD_AFTER_MS)		/* on a machine that others use */
 			print_message("took %ld ms, not %d\n", ms, DEAD_AFTER_MS);
 		engine_fix_memory(owner, 4096);
 		hosts_heal(&hosts);
-		expect_buffers(user, id, i + 2);
-		assert_int_equal(open_it(user, tent_client_segment(owner)), id);
+		far_expect_buffers(user, id, i + 2);
+		assert_int_equal(far_open_it(user, tent_client_segment(owner)), id);
 	}
 	tent_client_detach(user);
 	tent_client_detach(owner);
@@ -295,17 +265,17 @@ static void a_killed_engine_is_lost_and_its_successor_another(void **state)
 	strcpy(name, tent_client_segment(owner));
 	engine_fix_memory(owner, 4096);
 	user = attach(1, NULL);
-	id = open_it(user, name);
+	id = far_open_it(user, name);
 	tentd_end(&daemons[0], SIGKILL);
-	expect_buffers(user, id, -TENT_RULE_TARGET_PEER);
+	far_expect_buffers(user, id, -TENT_RULE_TARGET_PEER);
 	tent_client_detach(owner);
 	tentd_cleanup(&daemons[0]);
 	start_at(0, HOSTS_NAME, with_secret());
 	owner = attach(0, "kv");
-	expect_buffers(user, id, -TENT_RULE_TARGET_GONE);
-	next = open_it(user, name);
+	far_expect_buffers(user, id, -TENT_RULE_TARGET_GONE);
+	next = far_open_it(user, name);
 	assert_int_not_equal(next, id);
-	assert_int_equal(buffers(user, next), 0);
+	assert_int_equal(far_buffers(user, next), 0);
 	tent_client_detach(user);
 	tent_client_detach(owner);
 	end_both();

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "tests/common/far.h"
 #include "tests/common/wire.h"
 
 #define NR(list) (sizeof(list) / sizeof(list[0]))
@@ -41,12 +42,6 @@ static int teardown(void **state)
 	engine_fix_stop(&two);
 	engine_fix_stop(&one);
 	return 0;
-}
-
-/* 0, or the rule that an open is refused by. */
-static uint32_t open_it(struct tent_client *c, const char *name, tent_segment_id_t *id)
-{
-	return tent_client_open_segment(c, name, id) ? engine_fix_rule() : 0;
 }
 
 static void expect_limit(const char *key)
@@ -90,21 +85,21 @@ static void the_limit_on_segments_holds_for_a_user_and_room_comes_back(void **st
 	owners_attach(&o);
 	for (int round = 0; round < 3; round++) {
 		for (int i = 0; i < 3; i++)
-			assert_int_equal(open_it(i % 2 ? c : d, o.names[i], &ids[i]), 0);
-		assert_int_equal(open_it(d, o.names[0], &ids[3]), 0);	/* open already */
-		assert_int_equal(open_it(c, o.names[3], &ids[3]), TENT_RULE_MEM_LIMIT);
+			assert_int_equal(far_rule_of_open(i % 2 ? c : d, o.names[i], &ids[i]), 0);
+		assert_int_equal(far_rule_of_open(d, o.names[0], &ids[3]), 0);	/* open already */
+		assert_int_equal(far_rule_of_open(c, o.names[3], &ids[3]), TENT_RULE_MEM_LIMIT);
 		expect_limit("limits/far_segments_per_tenant");
 		assert_int_equal(tent_client_close_segment(c, ids[1]), 0);
-		assert_int_equal(open_it(c, o.names[3], &ids[3]), 0);
+		assert_int_equal(far_rule_of_open(c, o.names[3], &ids[3]), 0);
 		assert_int_equal(tent_client_close_segment(c, ids[3]), 0);
 		assert_int_equal(tent_client_close_segment(d, ids[0]), 0);
 		assert_int_equal(tent_client_close_segment(d, ids[2]), 0);
 	}
 	for (int i = 0; i < 3; i++)
-		assert_int_equal(open_it(d, o.names[i], &ids[i]), 0);
+		assert_int_equal(far_rule_of_open(d, o.names[i], &ids[i]), 0);
 	tent_client_detach(d);		/* leaves without closing */
 	for (int i = 1; i < 4; i++)
-		while (open_it(c, o.names[i], &ids[i]))	/* once its end was seen */
+		while (far_rule_of_open(c, o.names[i], &ids[i]))	/* once its end was seen */
 			expect_limit("limits/far_segments_per_tenant");
 	tent_client_detach(c);
 	owners_detach(&o);
@@ -121,12 +116,12 @@ static void opens_that_fail_take_no_room(void **state)
 	owners_attach(&o);
 	for (int i = 0; i < 50; i++) {
 		snprintf(name, sizeof(name), "127.0.0.1:%d/x", 1 + i % 5);
-		assert_int_equal(open_it(c, name, ids), TENT_RULE_SEGMENT_UNKNOWN);
+		assert_int_equal(far_rule_of_open(c, name, ids), TENT_RULE_SEGMENT_UNKNOWN);
 		snprintf(name, sizeof(name), "%s%d", o.names[i % 4], i);
-		assert_int_equal(open_it(c, name, ids), TENT_RULE_SEGMENT_UNKNOWN);
+		assert_int_equal(far_rule_of_open(c, name, ids), TENT_RULE_SEGMENT_UNKNOWN);
 	}
 	for (int i = 0; i < 3; i++)
-		assert_int_equal(open_it(c, o.names[i], &ids[i]), 0);
+		assert_int_equal(far_rule_of_open(c, o.names[i], &ids[i]), 0);
 	tent_client_detach(c);
 	owners_detach(&o);
 }
@@ -153,8 +148,8 @@ static void one_user_at_his_limit_leaves_the_others_room(void **state)
 	(void)state;
 	owners_attach(&o);
 	for (int i = 0; i < 3; i++)
-		assert_int_equal(open_it(c, o.names[i], &ids[i]), 0);
-	assert_int_equal(open_it(c, o.names[3], &ids[3]), TENT_RULE_MEM_LIMIT);
+		assert_int_equal(far_rule_of_open(c, o.names[i], &ids[i]), 0);
+	assert_int_equal(far_rule_of_open(c, o.names[3], &ids[3]), TENT_RULE_MEM_LIMIT);
 	assert_int_equal(engine_fix_child(&one, STRANGER, opens_two_of_its_own), 0);
 	tent_client_detach(c);
 	owners_detach(&o);
@@ -170,16 +165,16 @@ static void segments_that_are_gone_count_until_they_are_closed(void **state)
 	(void)state;
 	for (int i = 0; i < 3; i++) {
 		owner = engine_fix_attach(&two, "kv");
-		assert_int_equal(open_it(c, tent_client_segment(owner), &ids[i]), 0);
+		assert_int_equal(far_rule_of_open(c, tent_client_segment(owner), &ids[i]), 0);
 		tent_client_detach(owner);
 		while (tent_client_segment_info(c, ids[i], &info) == 0)
 			free(info.buffers);
 	}
 	owner = engine_fix_attach(&two, "kv");
-	assert_int_equal(open_it(c, tent_client_segment(owner), &id), TENT_RULE_MEM_LIMIT);
+	assert_int_equal(far_rule_of_open(c, tent_client_segment(owner), &id), TENT_RULE_MEM_LIMIT);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(tent_client_close_segment(c, ids[i]), 0);
-	assert_int_equal(open_it(c, tent_client_segment(owner), &id), 0);
+	assert_int_equal(far_rule_of_open(c, tent_client_segment(owner), &id), 0);
 	tent_client_detach(owner);
 	tent_client_detach(c);
 }
@@ -197,30 +192,21 @@ static void the_limit_on_buffers_holds_and_room_comes_back(void **state)
 	for (int i = 0; i < 10; i++)
 		assert_int_equal(tent_client_register(owner, memory + i * 4096, 4096,
 						      TENT_PERM_GLOBAL_READ_WRITE, NULL, 0), 0);
-	assert_int_equal(open_it(c, tent_client_segment(owner), &id), 0);
-	assert_int_equal(open_it(c, tent_client_segment(other), &far), 0);	/* it has none */
+	assert_int_equal(far_rule_of_open(c, tent_client_segment(owner), &id), 0);
+	far = far_open_it(c, tent_client_segment(other));	/* it has none */
 	assert_int_equal(tent_client_close_segment(c, far), 0);
 	engine_fix_memory(other, 4096);
-	assert_int_equal(open_it(c, tent_client_segment(other), &far), TENT_RULE_MEM_LIMIT);
+	assert_int_equal(far_rule_of_open(c, tent_client_segment(other), &far),
+			 TENT_RULE_MEM_LIMIT);
 	expect_limit("limits/far_buffers_per_tenant");
 	assert_int_equal(tent_client_close_segment(c, id), 0);
-	assert_int_equal(open_it(c, tent_client_segment(other), &far), 0);
-	assert_int_equal(open_it(c, tent_client_segment(owner), &id), TENT_RULE_MEM_LIMIT);
+	assert_int_equal(far_rule_of_open(c, tent_client_segment(other), &far), 0);
+	assert_int_equal(far_rule_of_open(c, tent_client_segment(owner), &id), TENT_RULE_MEM_LIMIT);
 	assert_int_equal(tent_client_unregister(owner, memory, 4096), 0);
-	assert_int_equal(open_it(c, tent_client_segment(owner), &id), 0);
+	assert_int_equal(far_rule_of_open(c, tent_client_segment(owner), &id), 0);
 	tent_client_detach(c);
 	tent_client_detach(owner);
 	tent_client_detach(other);
-}
-
-static int buffers(struct tent_client *c, tent_segment_id_t id)
-{
-	tent_segment_info_t info;
-
-	if (tent_client_segment_info(c, id, &info))
-		return -(int)engine_fix_rule();
-	free(info.buffers);
-	return info.num_buffers;
 }
 
 /* What grows while it is open: lost, until it fits again. */
@@ -233,14 +219,14 @@ static void a_segment_that_outgrows_the_limit_is_lost_until_it_fits(void **state
 	(void)state;
 	owner = engine_fix_attach(&two, "kv");
 	assert_int_equal(tent_client_alloc(owner, 16 * 4096, "*", (void **)&memory), 0);
-	assert_int_equal(open_it(c, tent_client_segment(owner), &id), 0);
+	assert_int_equal(far_rule_of_open(c, tent_client_segment(owner), &id), 0);
 	for (int i = 0; i < 11; i++)
 		assert_int_equal(tent_client_register(owner, memory + i * 4096, 4096,
 						      TENT_PERM_GLOBAL_READ_WRITE, NULL, 0), 0);
-	while (buffers(c, id) != -TENT_RULE_TARGET_PEER)
+	while (far_buffers(c, id) != -TENT_RULE_TARGET_PEER)
 		usleep(1000);
 	assert_int_equal(tent_client_unregister(owner, memory, 4096), 0);
-	while (buffers(c, id) != 10)
+	while (far_buffers(c, id) != 10)
 		usleep(1000);
 	tent_client_detach(c);
 	tent_client_detach(owner);
