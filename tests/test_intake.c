@@ -54,7 +54,7 @@ static void a_batch_moves_its_bytes_and_completes_each_request_once(void **state
 
 static void one_bad_entry_anywhere_refuses_the_batch_and_moves_nothing(void **state)
 {
-	struct rig *r = rig_new(&(struct rig_options){ .slots = 64, .completions = 64 });
+	struct rig *r = rig_new(NULL);
 	struct rig_ring *ring = &r->rings[0];
 	uint8_t *before = malloc(8 * RIG_REGION_BYTES);
 	uint32_t sizes[] = { 1, 2, 16, 17, 33, 64 };	/* turn_slots is 16 */
@@ -87,7 +87,7 @@ static void one_bad_entry_anywhere_refuses_the_batch_and_moves_nothing(void **st
 /* Faults of different stages in different pieces of a long batch. */
 static void a_long_batch_answers_with_the_first_failure_of_all_its_pieces(void **state)
 {
-	struct rig *r = rig_new(&(struct rig_options){ .slots = 64, .completions = 64 });
+	struct rig *r = rig_new(NULL);
 	struct rig_ring *ring = &r->rings[0];
 	struct tent_completion c;
 
@@ -115,7 +115,7 @@ static void a_long_batch_answers_with_the_first_failure_of_all_its_pieces(void *
 
 static void nothing_of_a_long_batch_starts_before_all_of_it_passed(void **state)
 {
-	struct rig *r = rig_new(&(struct rig_options){ .slots = 64, .completions = 64 });
+	struct rig *r = rig_new(NULL);
 	struct rig_ring *ring = &r->rings[0];
 	struct tent_completion c;
 
@@ -313,7 +313,7 @@ static void zero_length_completes_at_once_with_0_bytes(void **state)
 
 static void one_completion_stands_for_the_batch_and_returns_all_credits(void **state)
 {
-	struct rig *r = rig_new(&(struct rig_options){ .slots = 64, .completions = 64 });
+	struct rig *r = rig_new(NULL);
 	struct rig_ring *ring = &r->rings[0];
 	uint32_t sizes[] = { 1, 5, 16, 40, 64 };
 

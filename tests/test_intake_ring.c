@@ -304,7 +304,7 @@ static void a_violation_ends_its_ring_with_the_rule_and_no_other(void **state)
 
 static void a_violation_in_a_later_piece_ends_the_ring_and_starts_nothing(void **state)
 {
-	struct rig *r = rig_new(&(struct rig_options){ .slots = 64, .completions = 64 });
+	struct rig *r = rig_new(NULL);
 	struct rig_ring *ring = &r->rings[0];
 	struct tent_completion c;
 

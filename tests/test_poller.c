@@ -90,7 +90,7 @@ static void dropping_a_region_waits_for_what_the_backend_has(void **state)
  * reason once the batch is through, the others move. */
 static void dropping_a_region_reaches_into_a_half_judged_batch(void **state)
 {
-	struct rig *r = rig_new(&(struct rig_options){ .slots = 64, .completions = 64 });
+	struct rig *r = rig_new(NULL);
 	struct rig_client *peer = &r->clients[1];
 	struct rig_ring *ring = &r->rings[0];
 
