@@ -144,6 +144,7 @@ struct tcp_conn {
 	bool stalled;		/* no frame is free for an answer: nothing more is read */
 	bool careful;		/* memory failed: one frame at a time, to learn whose */
 	uint32_t nr_kernel;	/* frames with some */
+	uint32_t nr_cancels;	/* io_uring: that ask for one of these */
 	uint32_t nr_used;	/* frames in use */
 	uint64_t drop_ns;	/* since when a region waits for it; 0: none does */
 	struct tcp_frame *frames; /* depth */

@@ -475,7 +475,9 @@ bool tcp_conns_settle(struct tcp_queue *q)
 
 	for (; c; c = next) {
 		next = TAILQ_NEXT(c, cut_link);
-		if (!c->in.out && !c->out.out && !c->nr_kernel)
+		tcp_conn_call(c, &c->in);
+		tcp_conn_call(c, &c->out);
+		if (!c->in.out && !c->out.out && !c->nr_kernel && !c->nr_cancels)
 			settle(c);
 	}
 	return !TAILQ_EMPTY(&q->cut);

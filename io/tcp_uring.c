@@ -9,8 +9,10 @@
 
 #define ENTRIES 1024u
 #define WAIT_NS 10000000
-#define CANCEL_DATA 0u		/* user_data of those whose result nobody needs */
-#define ZERO_COPY_TAG 1u	/* in user_data: a frame, not an operation */
+/* In user_data, where it is not an operation's own result: */
+#define ZERO_COPY_TAG 1u	/* of a send of this frame in place */
+#define CANCEL_TAG 2u		/* of what asks this operation back */
+#define TAGS 3u
 
 /* Newer than the header of some liburing. */
 #ifndef IORING_SEND_ZC_REPORT_USAGE
@@ -120,6 +122,21 @@ static void uring_flush(struct tcp_queue *q)
 		kring_submit(&q->kring);
 }
 
+static void uring_cancel(struct tcp_queue *q, struct tcp_op *op)
+{
+	struct io_uring_sqe *sqe;
+
+	start_held(q, op);
+	sqe = op->held ? NULL : entry(q);
+	if (!sqe) {
+		op->canceled = false;	/* asked again by whoever needs it */
+		return;
+	}
+	io_uring_prep_cancel64(sqe, data_of(op), 0);
+	sqe->user_data = (uintptr_t)op | CANCEL_TAG;
+	op->conn->nr_cancels++;
+}
+
 /* Two results come of a send in place: how much was sent, and, later, that its memory is
  * ours again. */
 static struct tcp_op *zero_copy_result(struct tcp_frame *f, const struct io_uring_cqe *cqe)
@@ -136,17 +153,30 @@ static struct tcp_op *zero_copy_result(struct tcp_frame *f, const struct io_urin
 	return op;
 }
 
-static struct tcp_op *result_of(const struct io_uring_cqe *cqe)
+/* The kernel does not find an operation that it is about to try again, and that may wait
+ * on afterwards: it is asked for until it is back. */
+static void cancel_result(struct tcp_queue *q, struct tcp_op *op)
 {
-	uint64_t data = cqe->user_data;
-	struct tcp_op *op = (struct tcp_op *)(uintptr_t)data;
+	op->conn->nr_cancels--;
+	if (op->out && op->canceled)
+		uring_cancel(q, op);
+}
 
-	if (data & ZERO_COPY_TAG)
-		return zero_copy_result((struct tcp_frame *)(uintptr_t)(data - ZERO_COPY_TAG),
-					cqe);
-	if (op)
+static struct tcp_op *result_of(struct tcp_queue *q, const struct io_uring_cqe *cqe)
+{
+	void *data = (void *)(uintptr_t)(cqe->user_data & ~(uint64_t)TAGS);
+	struct tcp_op *op = data;
+
+	switch (cqe->user_data & TAGS) {
+	case ZERO_COPY_TAG:
+		return zero_copy_result(data, cqe);
+	case CANCEL_TAG:
+		cancel_result(q, op);
+		return NULL;
+	default:
 		op->result = cqe->res;
-	return op;
+		return op;
+	}
 }
 
 static struct tcp_op *uring_reap(struct tcp_queue *q)
@@ -154,27 +184,13 @@ static struct tcp_op *uring_reap(struct tcp_queue *q)
 	struct io_uring_cqe *cqe;
 
 	while ((cqe = kring_peek(&q->kring))) {
-		struct tcp_op *op = result_of(cqe);
+		struct tcp_op *op = result_of(q, cqe);
 
 		kring_seen(&q->kring);
 		if (op)
 			return op;
 	}
 	return NULL;
-}
-
-static void uring_cancel(struct tcp_queue *q, struct tcp_op *op)
-{
-	struct io_uring_sqe *sqe;
-
-	start_held(q, op);
-	sqe = op->held ? NULL : entry(q);
-	if (!sqe) {
-		op->canceled = false;	/* asked again by whoever needs it */
-		return;
-	}
-	io_uring_prep_cancel64(sqe, data_of(op), 0);
-	sqe->user_data = CANCEL_DATA;
 }
 
 static void uring_wait(struct tcp_queue *q)
