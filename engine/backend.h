@@ -161,8 +161,9 @@ struct backend {
 
 	/* Optional. Control; may block. Takes over copies of a client's private memory
 	 * through mem_fd (/proc/PID/mem, then the backend's to close). Without it
-	 * private memory is refused at registration. owner_close returns once no
-	 * worker touches the memory any more; regions of it are dropped before. */
+	 * private memory is refused at registration. owner_close, on any thread but a
+	 * poller's, returns once no worker touches the memory any more; regions of it
+	 * are dropped before. */
 	int (*owner_open)(struct backend_instance *inst, int mem_fd,
 			  struct private_owner **owner);
 	void (*owner_close)(struct private_owner *owner);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * chore.h - what takes as long as a client's memory has pages: to take them, and to give
- * the last reference to them back. A thread of its own does it; the client is busy until
- * then, others are served. It ends by itself, so that a stop waits for it - unlike an
- * errand (errand.h), which a client can make wait for ever.
+ * the last reference to them back; or as long as a copy that is under way. A thread of its
+ * own does it; the client is busy until then, others are served. It ends by itself, so
+ * that a stop waits for it - unlike an errand (errand.h), which a client can make wait for
+ * ever.
  */
 #ifndef TENT_ENGINE_CHORE_H
 #define TENT_ENGINE_CHORE_H

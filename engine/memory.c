@@ -112,17 +112,29 @@ static const struct backend *owner_backend(const struct engine *e, uint32_t *ind
 	return NULL;
 }
 
-/* The pollers have let go of everything. */
-static void end_dropped(struct engine *e, struct client *c)
+/* A chore: it waits for whoever copies just now. */
+static void close_owner(struct client *c)
 {
 	uint32_t index;
 
-	if (c->owner)
-		owner_backend(e, &index)->owner_close(c->owner);
+	owner_backend(c->chore.item.engine, &index)->owner_close(c->owner);
+}
+
+static void end_buffers(struct engine *e, struct client *c)
+{
 	c->owner = NULL;
 	while (c->buffers)
 		buffer_leave(c, c->buffers);
 	buffers_unmap(e, c, c->after_end);
+}
+
+/* The pollers have let go of everything. */
+static void end_dropped(struct engine *e, struct client *c)
+{
+	if (c->owner)
+		chore_send(e, c, close_owner, end_buffers);
+	else
+		end_buffers(e, c);
 }
 
 void memory_end(struct engine *e, struct client *c,

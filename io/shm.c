@@ -30,6 +30,7 @@ static int shm_create(struct backend_instance **out, const struct backend_option
 		return -ENOMEM;
 	inst->base.ops = &shm_backend;
 	inst->stream_bytes = o->stream_bytes;
+	pthread_mutex_init(&inst->dying_lock, NULL);
 	LIST_INIT(&inst->dying);
 	*out = &inst->base;
 	return 0;
@@ -40,6 +41,7 @@ static void shm_destroy(struct backend_instance *base)
 	struct shm_instance *inst = (struct shm_instance *)base;
 
 	shm_owners_reap(inst, true);
+	pthread_mutex_destroy(&inst->dying_lock);
 	free(inst);
 }
 

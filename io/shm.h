@@ -43,8 +43,8 @@
 #define SHM_FENCE_NS	100000000ull
 /* A lane reserved for a chunk whose source takes longer than this is lent on. */
 #define SHM_LEND_NS	10000000ull
-/* How long owner_close() waits for its worker before it leaves it behind: a
- * chunk takes microseconds, and the control thread has others to serve. */
+/* How long owner_close() waits for its worker before it leaves it behind: a chunk takes
+ * microseconds. */
 #define SHM_CLOSE_NS	10000000ull
 
 enum lane_state {
@@ -117,6 +117,7 @@ struct shm_instance {
 	bool owners_seen;	/* from then on no queue may come */
 	struct shm_inbox *inboxes[SHM_QUEUES_MAX];
 	struct shm_queue *queues[SHM_QUEUES_MAX];
+	pthread_mutex_t dying_lock;
 	LIST_HEAD(, private_owner) dying; /* closed, not yet free of poller and worker */
 };
 
@@ -149,7 +150,8 @@ enum post_result private_post(struct shm_queue *q, struct transfer *t);
 struct transfer *private_poll(struct backend_queue *queue);
 bool private_cancel(struct backend_queue *queue, struct transfer *t, uint16_t rule);
 
-/* shm_owner.c. Control. On failure mem_fd stays the caller's. */
+/* shm_owner.c. Control, but for the close, which may come from several threads. On
+ * failure mem_fd stays the caller's. */
 int shm_owner_open(struct backend_instance *inst, int mem_fd,
 		   struct private_owner **owner);
 void shm_owner_close(struct private_owner *owner);

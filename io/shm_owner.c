@@ -5,9 +5,9 @@
  *
  * Who frees an owner: owner_close() tells the worker to stop and waits a moment.
  * A worker that sits in a page fault of a hostile client does not come; the
- * owner then stays on the instance's list of dying ones, which the control
- * thread looks through when owners come and go, and is freed once its worker is
- * gone and no poller holds a lane of it. When the whole instance closes first,
+ * owner then stays on the instance's list of dying ones, which is looked through
+ * when owners come and go, and is freed once its worker is gone and no poller
+ * holds a lane of it. When the whole instance closes first,
  * the worker inherits the owner and frees it when its system call returns.
  */
 #define _GNU_SOURCE
@@ -316,9 +316,10 @@ static void owner_abandon(struct private_owner *o)
 
 void shm_owners_reap(struct shm_instance *inst, bool all)
 {
-	struct private_owner *o = LIST_FIRST(&inst->dying), *next;
+	struct private_owner *o, *next;
 
-	for (; o; o = next) {
+	pthread_mutex_lock(&inst->dying_lock);
+	for (o = LIST_FIRST(&inst->dying); o; o = next) {
 		next = LIST_NEXT(o, dying);
 		if (!all && (load_acquire(&o->life) != LIFE_WORKER_GONE || /* A12 */
 			     !is_idle(o)))
@@ -326,10 +327,12 @@ void shm_owners_reap(struct shm_instance *inst, bool all)
 		LIST_REMOVE(o, dying);
 		owner_abandon(o);
 	}
+	pthread_mutex_unlock(&inst->dying_lock);
 }
 
 void shm_owner_close(struct private_owner *o)
 {
+	struct shm_instance *inst = o->inst;
 	uint64_t now = clock_monotonic_ns(), until = now + SHM_CLOSE_NS;
 
 	store_relaxed(&o->stopping, 1u); /* before R10 in worker_call() */
@@ -338,6 +341,8 @@ void shm_owner_close(struct private_owner *o)
 		wake_futex_wait(&o->life, LIFE_BOTH, until - now);
 		now = clock_monotonic_ns();
 	}
-	LIST_INSERT_HEAD(&o->inst->dying, o, dying);
-	shm_owners_reap(o->inst, false);
+	pthread_mutex_lock(&inst->dying_lock);
+	LIST_INSERT_HEAD(&inst->dying, o, dying);
+	pthread_mutex_unlock(&inst->dying_lock);
+	shm_owners_reap(inst, false);	/* from here on o may be gone */
 }

@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test_control_held.c - who is served while one client's memory comes or goes, which
- * takes as long as it has pages. The three calls that do the work are this program's:
- * they stop until another client was served - or, on the thread that would serve it, do
- * not stop, and tell.
+ * takes as long as it has pages, or as long as a copy that is under way. The calls that
+ * do the work are this program's: they stop until another client was served - or, on the
+ * thread that would serve it, do not stop, and tell.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -30,18 +33,19 @@
 
 #define LARGE ((size_t)64 << 30)	/* the most that one client may allocate by default */
 
-enum hold { HOLD_NOTHING, HOLD_MAKING, HOLD_UNMAPPING, HOLD_CLOSING };
+enum hold { HOLD_NOTHING, HOLD_MAKING, HOLD_UNMAPPING, HOLD_CLOSING, HOLD_WORKER };
 
 static uint32_t hold;		/* enum hold; whoever is held sets it back */
 static uint32_t by_control;	/* the control thread did it itself */
 static ino_t held_file;		/* HOLD_CLOSING: the memfd that it is about */
 static sem_t held, go_on;
+static pthread_t control;	/* the engine's */
 
 /* ---- what is held --------------------------------------------------------- */
 
 static void stop_here(void)
 {
-	bool is_control = pthread_equal(pthread_self(), fix.engine->thread);
+	bool is_control = pthread_equal(pthread_self(), control);
 
 	store_relaxed(&hold, (uint32_t)HOLD_NOTHING);
 	if (is_control)
@@ -78,6 +82,16 @@ int munmap(void *addr, size_t length)
 	return real(addr, length);
 }
 
+/* The last thing that the worker of an owner does. */
+static bool is_process_memory(int fd)
+{
+	char link[32], path[64] = "";
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	return readlink(link, path, sizeof(path) - 1) > 0 && strncmp(path, "/proc/", 6) == 0 &&
+	       strstr(path, "/mem");
+}
+
 int close(int fd)
 {
 	static int (*real)(int);
@@ -87,7 +101,28 @@ int close(int fd)
 		real = (int (*)(int))dlsym(RTLD_NEXT, "close");
 	if (is_held_here(HOLD_CLOSING) && fstat(fd, &s) == 0 && s.st_ino == held_file)
 		stop_here();
+	if (is_held_here(HOLD_WORKER) && is_process_memory(fd))
+		stop_here();
 	return real(fd);
+}
+
+/* Ours sleep on futexes by this call; the control thread does not. */
+long syscall(long number, ...)
+{
+	static long (*real)(long, ...);
+	long args[6];
+	va_list list;
+
+	va_start(list, number);
+	for (int i = 0; i < 6; i++)
+		args[i] = va_arg(list, long);
+	va_end(list);
+	if (!real)
+		real = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
+	if (number == SYS_futex && args[1] == FUTEX_WAIT &&
+	    pthread_equal(pthread_self(), control))
+		store_relaxed(&by_control, 1u);
+	return real(number, args[0], args[1], args[2], args[3], args[4], args[5]);
 }
 
 /* ---- who is served --------------------------------------------------------- */
@@ -201,6 +236,24 @@ static void another_is_served_while_the_memory_of_one_that_left_is_freed(void **
 	pair_close(&p);
 }
 
+static void another_is_served_while_a_worker_does_not_come_out_of_a_copy(void **state)
+{
+	static uint8_t private[4096];
+	struct pair p;
+
+	(void)state;
+	pair_open(&p);
+	assert_int_equal(raw_register(&p.slow, TENT_MEM_PRIVATE, private, sizeof(private), 0, -1,
+				      0, TENT_PERM_GLOBAL_READ_WRITE), 0);
+	store_relaxed(&hold, (uint32_t)HOLD_WORKER);
+	shutdown(p.slow.sock, SHUT_WR);
+	other_is_served(&p);
+	assert_int_equal(recv(p.slow.sock, &p, 1, 0), 0);	/* left behind, after a while */
+	assert_int_equal(load_relaxed(&by_control), 0);
+	sem_post(&go_on);
+	pair_close(&p);
+}
+
 static int large_memfd(void)
 {
 	int fd = memfd_create("theirs", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -272,7 +325,9 @@ static int setup(void **state)
 {
 	sem_init(&held, 0, 0);
 	sem_init(&go_on, 0, 0);
-	return engine_fix_setup(state);
+	engine_fix_setup(state);
+	control = fix.engine->thread;
+	return 0;
 }
 
 /* A test that failed may have left somebody standing. */
@@ -291,6 +346,7 @@ int main(void)
 		cmocka_unit_test(another_is_served_while_memory_is_made),
 		cmocka_unit_test(another_is_served_while_memory_is_freed),
 		cmocka_unit_test(another_is_served_while_the_memory_of_one_that_left_is_freed),
+		cmocka_unit_test(another_is_served_while_a_worker_does_not_come_out_of_a_copy),
 		cmocka_unit_test(another_is_served_while_a_memfd_is_unregistered),
 		cmocka_unit_test(another_is_served_while_a_memfd_that_was_refused_is_closed),
 	};
