@@ -3,7 +3,7 @@
  * test_sleep_edge.c - what comes at the very moment somebody falls asleep (ring/order.h,
  * F5 and F6). The system calls are this program's, so that the other side can act there:
  * at the barrier, between the word that asks to be woken and the second look; and in the
- * sleep itself. test_ring_wait.c and test_poller_thread.c try all moments by chance.
+ * sleep itself. test_ring_asleep.c and test_poller_thread.c try all moments by chance.
  */
 #include "tests/ring_fake.h"
 
