@@ -117,7 +117,7 @@ struct backend_options {
 		uint32_t depth;		/* operations that a queue has in the kernel */
 		uint32_t chunk_bytes;	/* of one operation, at most */
 		uint32_t workers;	/* threads of a queue, where there is no io_uring */
-		uint32_t sqpoll_ms;	/* a kernel thread submits, and sleeps after this; 0: none */
+		uint32_t sqpoll_ms;	/* a kernel thread submits, sleeps after this; 0: none */
 		bool direct;		/* O_DIRECT where everything is aligned */
 		bool io_uring;		/* where it is permitted */
 	} file;

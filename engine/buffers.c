@@ -249,7 +249,8 @@ bool buffer_is_of_fd(const struct buffer *b, int fd)
 {
 	struct stat st;
 
-	return !b->id && is_memfd(fd) && fstat(fd, &st) == 0 && st.st_dev == b->dev && st.st_ino == b->ino;
+	return !b->id && is_memfd(fd) && fstat(fd, &st) == 0 && st.st_dev == b->dev &&
+	       st.st_ino == b->ino;
 }
 
 static void refuse_fd(struct engine *e, struct client *c, int rc)

@@ -141,7 +141,8 @@ static json_t *downgrades_json(const struct question *q, uint32_t i)
 
 static const char *kind_of(const struct region *r)
 {
-	return !r ? "none" : r->file ? "file" : !r->addr ? "private" : r->backing ? "shared" : "in_place";
+	return !r ? "none" : r->file ? "file" : !r->addr ? "private" :
+	       r->backing ? "shared" : "in_place";
 }
 
 static const char *why_planned(const struct tent_request_v1 *r, const struct transfer *t)

@@ -294,7 +294,8 @@ static bool is_new(const struct region_table *old, const struct region *r)
 	return region_table_exact(old, r->base, r->end) != r;
 }
 
-static void forget_new(struct engine *e, const struct region_table *old, struct region **regions, uint32_t nr)
+static void forget_new(struct engine *e, const struct region_table *old,
+		       struct region **regions, uint32_t nr)
 {
 	for (uint32_t i = 0; i < nr; i++)
 		if (is_new(old, regions[i]))

@@ -148,7 +148,8 @@ static void take_hello(struct engine *e, struct link *l, const json_t *frame)
 	} else if (epoch == e->epoch) {
 		link_refuse(e, l, "this engine has called itself");
 	} else if (!l->peer && e->links.nr - e->links.nr_hello >= e->config.links_max) {
-		link_refuse(e, l, "there are as many connections as limits/peer_connections allows");
+		link_refuse(e, l, "there are as many connections as "
+			    "limits/peer_connections allows");
 	} else if (!l->peer && !link_has_share(e, l)) {
 		link_refuse(e, l, "one user, or one host, may have half of "
 				  "limits/peer_connections");

@@ -144,7 +144,8 @@ void segment_refuse_unknown(struct engine *e, struct client *c, const char *name
 		printable[i] = name[i] >= ' ' && name[i] <= '~' ? name[i] : '?';
 	printable[i] = '\0';
 	client_refuse_text(e, c, TENT_RULE_SEGMENT_UNKNOWN, 0,
-			   "segment is %s%s%s; allowed: a segment of this engine%s", printable, why ? ": " : "", why ? why : "",
+			   "segment is %s%s%s; allowed: a segment of this engine%s", printable,
+			   why ? ": " : "", why ? why : "",
 			   e->links.fd < 0 ? " (peers/enable is off)" :
 			   ", or of a peer that answers");
 }

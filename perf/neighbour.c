@@ -258,9 +258,9 @@ static int verdict(struct report *r, struct bench *b)
 
 		if (!shapes[i].judged)
 			continue;
-		report_fact(r, "check_neighbour", "%s: p99.9 of %u x %u KiB, higher priority, is %.2f "
-			    "of the quiet one; less than %.0f", good ? "pass" : "FAIL", shapes[i].nr,
-			    shapes[i].bytes >> 10, ratio(b, i), CHECK_RATIO);
+		report_fact(r, "check_neighbour", "%s: p99.9 of %u x %u KiB, higher priority, is "
+			    "%.2f of the quiet one; less than %.0f", good ? "pass" : "FAIL",
+			    shapes[i].nr, shapes[i].bytes >> 10, ratio(b, i), CHECK_RATIO);
 		rc |= !good;
 	}
 	return options.check ? rc : 0;

@@ -47,14 +47,17 @@ static int refuse_one(tent_engine_t e, uint8_t *m)
 	memset(m, 0xaa, 4 * SCENE_BLOCK);
 	memset(m + 4 * SCENE_BLOCK, 0x55, 4 * SCENE_BLOCK);
 	for (uint32_t i = 0; i < 4; i++) {
-		entries[i] = scene_request(TENT_OPCODE_WRITE, m + i * SCENE_BLOCK, TENT_LOCAL_SEGMENT,
-				     (uint64_t)(uintptr_t)(m + (4 + i) * SCENE_BLOCK), SCENE_BLOCK);
+		entries[i] = scene_request(TENT_OPCODE_WRITE, m + i * SCENE_BLOCK,
+					   TENT_LOCAL_SEGMENT,
+					   (uint64_t)(uintptr_t)(m + (4 + i) * SCENE_BLOCK),
+					   SCENE_BLOCK);
 		entries[i].intent_type = i == 2 ? 77 : TENT_INTENT_CHECKPOINT;
 	}
 	rc = print_refusal(tent_submit_v1(e, batch, entries, 4));
 	for (size_t i = 0; i < 4 * SCENE_BLOCK; i++)
 		moved += m[4 * SCENE_BLOCK + i] != 0x55;
-	printf("  bytes that moved  %zu of %u: the batch is refused whole\n", moved, 4 * SCENE_BLOCK);
+	printf("  bytes that moved  %zu of %u: the batch is refused whole\n", moved,
+	       4 * SCENE_BLOCK);
 	tent_free_batch(e, batch);
 	return rc || moved ? -1 : 0;
 }

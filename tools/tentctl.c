@@ -32,8 +32,8 @@ static const char help[] =
 	"--length BYTES, --deadline-us N, --policy NAME, --transport NAME.\n"
 	"Options of top: --interval SECONDS, --count N.\n"
 	"\n"
-	"Exit status: 0 success, 1 refused (explain: would be) or a bad configuration, 2 bad command line,\n"
-	"3 nobody answers at the socket.\n";
+	"Exit status: 0 success, 1 refused (explain: would be) or a bad configuration,\n"
+	"2 bad command line, 3 nobody answers at the socket.\n";
 
 void tentctl_say(const char *format, ...)
 {
