@@ -14,12 +14,17 @@
 
 #define FILE_SCHEME "file://"
 
-/* Not blocking: it may be no file at all, and then opening it may wait. */
+/* Devices may act on being opened, so they are not; and what comes in the place of a
+ * file just then may make the open wait, so it does not block. */
 static int open_path(const char *path)
 {
 	const int flags = O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
-	int fd = open(path, O_RDWR | flags);
+	struct stat s;
+	int fd;
 
+	if (stat(path, &s) == 0 && !S_ISREG(s.st_mode))
+		return open(path, O_PATH | O_CLOEXEC);	/* to be refused as what it is */
+	fd = open(path, O_RDWR | flags);
 	if (fd < 0 && (errno == EACCES || errno == EPERM || errno == EROFS || errno == ETXTBSY))
 		fd = open(path, O_RDONLY | flags);
 	return fd;

@@ -138,7 +138,7 @@ static void paths_that_are_no_files_are_refused_in_a_sentence(void **state)
 		{ "file:///nowhere/at/all", TENT_RULE_FILE_PATH, "No such file" },
 		{ "file://relative", TENT_RULE_FILE_PATH, "absolute path" },
 		{ "file://", TENT_RULE_FILE_PATH, "absolute path" },
-		{ "file:///tmp", TENT_RULE_FILE_PATH, "Is a directory" },
+		{ "file:///tmp", TENT_RULE_FILE_KIND, "no regular file" },
 		{ "file:///dev/null", TENT_RULE_FILE_KIND, "no regular file" },
 	};
 	struct file_fix *f = *state;
