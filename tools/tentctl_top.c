@@ -144,8 +144,10 @@ static json_t *sorted(json_t *rows, size_t max)
 	size_t nr = json_array_size(rows), i;
 	json_t **list = calloc(nr + 1, sizeof(*list)), *row, *out = json_array();
 
-	if (!list)
+	if (!list) {
+		json_decref(out);
 		return rows;
+	}
 	json_array_foreach(rows, i, row)
 		list[i] = row;
 	qsort(list, nr, sizeof(*list), compare_rows);
@@ -176,6 +178,14 @@ static json_t *sum_of(const json_t *rows, uint64_t ns)
 	return sum;
 }
 
+/* Observers have none. */
+static bool owns_segment(const json_t *client)
+{
+	const char *name = json_string_value(json_object_get(client, "segment"));
+
+	return name && *name;
+}
+
 static json_t *picture(const struct sample *now, const struct sample *before, size_t rows_max)
 {
 	uint64_t ns = now->at_ns - before->at_ns;
@@ -184,7 +194,7 @@ static json_t *picture(const struct sample *now, const struct sample *before, si
 	size_t i;
 
 	json_array_foreach(now->clients, i, client)
-		if (*json_string_value(json_object_get(client, "segment")))
+		if (owns_segment(client))
 			json_array_append_new(rows, row_of(client, find(before->clients,
 							   number(client, "id")), ns));
 	all = sum_of(rows, ns);
