@@ -47,7 +47,6 @@
 #define TCP_ZEROS	65536u
 #define TCP_CONNS_MAX	1024u	/* that came to us */
 #define TCP_GUEST_CONNS	(LEVELS * TCP_QUEUES_MAX)
-#define TCP_PICKS	8u
 #define TCP_HOLDOFF_NS	50000000ull /* between two calls of one that does not answer */
 
 struct tcp_conn;
@@ -102,7 +101,7 @@ struct tcp_frame {
 	struct tcp_tail tail;
 	const uint8_t *payload;	/* NULL: zeros, where there is a payload */
 	uint32_t payload_length;
-	uint32_t sent;		/* bytes of all three */
+	uint32_t sent, summed;	/* bytes of all three; of the payload, in the checksum */
 	uint16_t nr_kernel;	/* sends in place that the kernel may still read */
 	bool queued;		/* to be sent */
 	bool in_send;		/* the send that is out has something of it */

@@ -73,6 +73,16 @@ static void add(struct tcp_op *op, const void *from, uint32_t length)
 	op->iov[op->msg.msg_iovlen++] = (struct iovec){ (void *)(uintptr_t)from, length };
 }
 
+/* Checksums are made piece by piece, as bytes go out: a peer has whole frames of them for
+ * the price of a head, and others are served meanwhile. */
+static void sum(struct tcp_frame *f, uint32_t end)
+{
+	if (!(f->head.flags & TCP_F_CRC) || !f->payload || end <= f->summed)
+		return;
+	f->tail.crc32c = crc32c(f->tail.crc32c, f->payload + f->summed, end - f->summed);
+	f->summed = end;
+}
+
 /* What of a frame begins at f->sent, up to room bytes. How many; *whole: to its end. */
 static uint32_t add_frame(struct tcp_op *op, struct tcp_frame *f, uint32_t room, bool *whole)
 {
@@ -89,6 +99,7 @@ static uint32_t add_frame(struct tcp_op *op, struct tcp_frame *f, uint32_t room,
 			n = n < TCP_ZEROS ? n : TCP_ZEROS;
 		add(op, f->payload ? f->payload + (at - head) : zeros, n);
 		at += n;
+		sum(f, at - head);
 	}
 	if (f->payload_length && at >= tail_at) {
 		add(op, (const uint8_t *)&f->tail + (at - tail_at), tcp_frame_size(f) - at);

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <tent/tentring.h>
 
-#include "io/crc32c.h"
 #include "io/tcp.h"
 #include "ring/clock.h"
 
@@ -109,7 +108,6 @@ static void issue(struct tcp_conn *c, struct tcp_job *job)
 	if (!is_read(job)) {
 		f->payload = transfer_local(t) + f->at;
 		f->payload_length = f->head.length;
-		f->tail.crc32c = o->crc32c ? crc32c(0, f->payload, f->payload_length) : 0;
 	}
 	job->issued += f->head.length;
 	job->nr_out++;

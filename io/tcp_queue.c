@@ -3,7 +3,9 @@
 #include "io/tcp.h"
 #include "ring/clock.h"
 
-#define RESULTS_PER_TURN 64u
+/* Each may be TCP_PIECE bytes that are moved or summed, and a turn has twice as many. */
+#define RESULTS_PER_TURN 16u
+#define RUNS_PER_TURN 16u
 #define DRAIN_ROUNDS 200u
 
 /* ---- notes ------------------------------------------------------------- */
@@ -93,11 +95,12 @@ void tcp_conn_wake(struct tcp_conn *c)
 	TAILQ_INSERT_TAIL(&c->queue->ready, c, ready_link);
 }
 
+/* Those that are left have their go in the next turn. */
 static void run_ready(struct tcp_queue *q)
 {
 	struct tcp_conn *c;
 
-	while ((c = TAILQ_FIRST(&q->ready))) {
+	for (uint32_t i = 0; i < RUNS_PER_TURN && (c = TAILQ_FIRST(&q->ready)); i++) {
 		TAILQ_REMOVE(&q->ready, c, ready_link);
 		c->ready = false;
 		tcp_conn_run(c);
@@ -131,6 +134,7 @@ struct transfer *tcp_poll(struct backend_queue *queue)
 			run_ready(q);
 			q->io->flush(q);
 		}
+		q->base.moved |= !TAILQ_EMPTY(&q->ready);
 	}
 	if (!TAILQ_EMPTY(&q->called_back))
 		tcp_back_check(q);

@@ -10,7 +10,6 @@
  */
 #include <tent/tentring.h>
 
-#include "io/crc32c.h"
 #include "io/tcp.h"
 #include "ring/clock.h"
 
@@ -54,8 +53,6 @@ static void begin_read(struct tcp_conn *c, struct tcp_frame *f, struct region *r
 		f->payload = r->addr + (h->address - r->base);
 		f->payload_length = f->head.length = h->length;
 		f->head.flags = h->flags;
-		if (h->flags & TCP_F_CRC)
-			f->tail.crc32c = crc32c(0, f->payload, f->payload_length);
 	}
 	tcp_frame_send(f);
 }

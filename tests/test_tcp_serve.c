@@ -104,6 +104,61 @@ static void more_requests_than_are_answered_at_once_are_answered_in_time(void **
 	stage_close(&s);
 }
 
+/* Nothing is computed of a frame before its bytes go out: a peer that asks for much and
+ * reads nothing costs nothing. */
+static void a_checksum_is_of_the_bytes_as_they_are_sent(void **state)
+{
+	enum { COUNT = 16 };	/* more than sockets hold */
+	static uint8_t bytes[SIZE];
+	struct tcp_head heads[COUNT];
+	struct tcp_tail tail;
+	struct stage s;
+
+	(void)state;
+	stage_open(&s, TENT_PERM_GLOBAL_READ_ONLY);
+	fill(s.pair.theirs, SIZE, 1);
+	for (uint64_t i = 0; i < COUNT; i++) {
+		heads[i] = data_request(&s.guest, TCP_READ, i, s.pair.theirs, SIZE);
+		heads[i].flags = TCP_F_CRC;
+	}
+	data_send(s.fd, heads, sizeof(heads));
+	for (uint64_t i = 0; i < COUNT; i++) {
+		assert_true(answer_of(&s).id == i);
+		if (i == 0)
+			fill(s.pair.theirs, SIZE, 2);
+		data_receive(s.fd, bytes, sizeof(bytes));
+		data_receive(s.fd, &tail, sizeof(tail));
+	}
+	assert_memory_equal(bytes, s.pair.theirs, SIZE);
+	assert_int_equal(tail.crc32c, crc32c(0, bytes, SIZE));
+	stage_close(&s);
+}
+
+/* More than have their go in one turn, and nothing comes after. */
+static void connections_that_ask_at_once_are_all_answered(void **state)
+{
+	enum { COUNT = 100 };
+	struct stage s;
+	int fds[COUNT];
+
+	(void)state;
+	stage_open(&s, TENT_PERM_GLOBAL_READ_WRITE);
+	for (uint64_t i = 0; i < COUNT; i++)
+		fds[i] = data_open(&s.guest, i + 2);
+	for (uint64_t i = 0; i < COUNT; i++) {
+		struct tcp_head h = data_request(&s.guest, TCP_READ, i, s.pair.theirs, 1);
+
+		data_send(fds[i], &h, sizeof(h));
+	}
+	for (uint64_t i = 0; i < COUNT; i++) {
+		uint8_t answer[sizeof(struct tcp_head) + 1 + sizeof(struct tcp_tail)];
+
+		data_receive(fds[i], answer, sizeof(answer));
+		close(fds[i]);
+	}
+	stage_close(&s);
+}
+
 /* ---- what is refused --------------------------------------------------- */
 
 static void expect_status(struct stage *s, struct tcp_head h, uint16_t status)
@@ -456,6 +511,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_frame_that_is_cut_anywhere_is_understood),
 		cmocka_unit_test(more_requests_than_are_answered_at_once_are_answered_in_time),
+		cmocka_unit_test(a_checksum_is_of_the_bytes_as_they_are_sent),
+		cmocka_unit_test(connections_that_ask_at_once_are_all_answered),
 		cmocka_unit_test(an_address_that_is_not_registered_has_a_status_and_no_bytes),
 		cmocka_unit_test(the_owner_holds_to_its_permissions),
 		cmocka_unit_test(a_segment_that_was_not_asked_for_is_not_there),
