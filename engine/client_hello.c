@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/client.h"
+#include "engine/contracts.h"
 #include "engine/errand.h"
 #include "engine/segments.h"
 #include "ring/rules.h"
@@ -34,6 +34,7 @@ static void fill_space(const struct engine *e, struct client *c)
 	c->space.compat = e->config.compat;
 	c->space.default_priority = (uint8_t)e->config.default_priority;
 	c->space.deadlines_refused = c->peer.other_clock;
+	c->space.contract = contracts_find(e, c);
 }
 
 /* The name's part after host:port/. A program's own engine is host:port itself, as long

@@ -31,6 +31,7 @@ struct application {
 	uint64_t seen;			/* bit per key: one text sets a key once */
 	struct config_report *report;
 	size_t warned;			/* bytes of its warnings in use */
+	struct contract_sections contracts; /* of the text that is visited */
 };
 _Static_assert(CONFIG_KEYS_MAX <= 64, "seen holds every key");
 
@@ -203,6 +204,24 @@ static int visit_members(struct application *a, const char *prefix, const json_t
 	return 0;
 }
 
+/* Sections that are read together, once all of the text was visited. */
+static int remember_section(struct application *a, const char *path, const json_t *value)
+{
+	struct contract_sections *s = &a->contracts;
+	const json_t **at = *path == 'p' ? &s->policy : *path == 'q' ? &s->qos :
+			    *path == 'a' ? &s->authorization : &s->pools;
+
+	if (*at)
+		return fail(a, "%s is set twice", path);
+	*at = value;
+	return 0;
+}
+
+static bool is_pools(const char *path)
+{
+	return strcmp(config_path_as("transports/rdma/endpoint/qp_pools", path), path) == 0;
+}
+
 static int visit(struct application *a, const char *path, const json_t *value)
 {
 	const struct config_key *k = config_key_find(path);
@@ -210,9 +229,10 @@ static int visit(struct application *a, const char *path, const json_t *value)
 	bool is_section = config_is_section(path);
 	char prefix[PATH_TEXT + 1], text[VALUE_TEXT];
 
-	if (config_refused(path))
-		return fail(a, "%s is refused rather than ignored: %s", path,
-			    config_refused(path));
+	if (config_is_contract(path))
+		return remember_section(a, path, value);
+	if (is_pools(path) && remember_section(a, "transports", value))
+		return TENT_ERR_CONFIG;
 	if (k && !(is_section && json_is_object(value)))
 		return assign_json(a, path, k, value);
 	if (f) {
@@ -227,6 +247,22 @@ static int visit(struct application *a, const char *path, const json_t *value)
 	}
 	snprintf(prefix, sizeof(prefix), "%s/", path);
 	return visit_members(a, prefix, value);
+}
+
+/* A text that has any of these sections replaces all of them. */
+static int take_contracts(struct application *a)
+{
+	const struct contract_sections *s = &a->contracts;
+	char error[sizeof(a->report->error)];
+
+	if (!s->policy && !s->qos && !s->authorization)
+		return 0;
+	if (contract_config_read(&a->next.contracts, s, error, sizeof(error)))
+		return fail(a, "%s", error);
+	if (a->next.contracts.has_inflight_bounds)
+		warn(a, "qos max_inflight_*", "explain shows it; rings and limits/* bound what "
+		     "is in flight");
+	return 0;
 }
 
 /* What no single key can tell. */
@@ -258,6 +294,7 @@ static int visit_text(struct application *a, const char *json, size_t length)
 			    at.text);
 	if (json_is_object(root)) {
 		rc = visit_members(a, "", root);
+		rc = rc ? rc : take_contracts(a);
 	} else {
 		describe_json(text, root);
 		rc = fail(a, "the configuration is %s; allowed: a JSON object", text);
@@ -333,6 +370,7 @@ void engine_config_default(struct engine_config *c)
 	memset(c, 0, sizeof(*c));
 	for (unsigned int i = 0; (k = config_key_at(i)); i++)
 		config_store_text(k, c, k->initial); /* tests read each one back */
+	contract_config_default(&c->contracts);
 	c->host_any = c->port_any = true;
 }
 
@@ -364,9 +402,9 @@ static int visit_key(struct application *a, const char *key, const char *value)
 	const struct config_key *k = config_key_find(key);
 	const struct config_foreign *f = config_foreign_find(key);
 
-	if (config_refused(key))
-		return fail(a, "%.*s is refused rather than ignored: %s", PATH_TEXT, key,
-			    config_refused(key));
+	if (config_is_contract(key))
+		return fail(a, "%.*s is no key that can be set alone; allowed: in JSON, with "
+			    "policy, qos and authorization in one text", PATH_TEXT, key);
 	if (k)
 		return assign_text(a, k->path, k, value);
 	if (!f)
@@ -408,20 +446,20 @@ static void keep_identity(struct engine_config *next, const struct engine_config
 	}
 }
 
-static int visit_variable(struct application *a, const char *conf)
+static int visit_variable(struct application *a, const struct engine_config *old,
+			  const char *conf)
 {
-	struct engine_config old = a->next;
 	struct stat st;
 	bool is_file = stat(conf, &st) == 0;
 
 	engine_config_default(&a->next);
-	a->next.contain_sigbus = old.contain_sigbus;
-	a->next.daemon = old.daemon;
-	a->next.metered = old.metered;
+	a->next.contain_sigbus = old->contain_sigbus;
+	a->next.daemon = old->daemon;
+	a->next.metered = old->metered;
 	if (is_file ? visit_file(a, conf) : visit_text(a, conf, strlen(conf)))
 		return prefix_error(a, is_file ? "MC_TENT_CONF" :
 				    "MC_TENT_CONF (no such file, so read as JSON)");
-	keep_identity(&a->next, &old);
+	keep_identity(&a->next, old);
 	return check_whole(a);
 }
 
@@ -434,7 +472,7 @@ int engine_config_apply_environment(struct engine_config *c, struct config_repor
 
 	begin(&a, c, CONFIG_FROM_ENVIRONMENT, report);
 	if (conf && *conf)
-		rc = visit_variable(&a, conf);
+		rc = visit_variable(&a, c, conf);
 	for (unsigned int i = 0; !rc && (v = config_variable_at(i)); i++) {
 		if (getenv(v->path))
 			warn(&a, v->path, v->instead);

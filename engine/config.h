@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "engine/backend.h"
+#include "engine/config_contract.h"
 
 #define ENGINE_POLLERS_MAX 64
 #define CONFIG_KEYS_MAX 64
@@ -75,6 +76,8 @@ struct engine_config {
 	bool contain_sigbus;		/* set by tentd: survive clients that punch holes */
 	bool metered;			/* set by tentd: somebody serves what pollers meter */
 	bool daemon;			/* set by tentd: loopback only, unless told otherwise */
+	/* what tenants may have: policy, qos, authorization */
+	struct contract_config contracts;
 	uint8_t sources[CONFIG_KEYS_MAX]; /* enum config_source, by config_key_at() index */
 };
 

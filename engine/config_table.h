@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * config_table.h - the keys: those we implement, those of the existing engine
- * that we know by name, and the sections we must refuse. Tables only; config.c
- * walks them, tentctl and the tests list them.
+ * config_table.h - the keys: those we implement, and those of the existing engine
+ * that we know by name. Tables only; config.c walks them, tentctl and the tests list
+ * them.
  */
 #ifndef TENT_ENGINE_CONFIG_TABLE_H
 #define TENT_ENGINE_CONFIG_TABLE_H
@@ -60,8 +60,8 @@ const struct config_foreign *config_variable_at(unsigned int i);
 
 /* Is path the inside of the tree: does a known or foreign key lie below it? */
 bool config_is_section(const char *path);
-/* Why this section must be refused rather than ignored, or NULL. */
-const char *config_refused(const char *path);
+/* Is it policy, qos or authorization, or below: not keys, but sections of JSON? */
+bool config_is_contract(const char *path);
 
 /* Store one value. False: wrong type or out of range; *c is then unchanged. */
 bool config_store_text(const struct config_key *k, struct engine_config *c,

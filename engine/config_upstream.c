@@ -203,13 +203,6 @@ static const struct config_foreign variables[] = {
 };
 #define NR_VARIABLES (sizeof(variables) / sizeof(variables[0]))
 
-/* Ignoring one of these would give callers more than their operator meant. */
-static const struct config_foreign refused[] = {
-	{ "policy", NULL, "transport policies are not in this build" },
-	{ "qos", NULL, "QoS contracts are not in this build" },
-	{ "authorization", NULL, "authorization rules are not in this build" },
-};
-
 const struct config_foreign *config_foreign_at(unsigned int i)
 {
 	return i < NR_FOREIGN ? &foreign[i] : NULL;
@@ -262,11 +255,13 @@ bool config_is_section(const char *path)
 	return false;
 }
 
-const char *config_refused(const char *path)
+bool config_is_contract(const char *path)
 {
-	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
-		if (strcmp(refused[i].path, path) == 0 || lies_below(refused[i].path, path))
-			return refused[i].instead;
+	static const char *const sections[] = { "policy", "qos", "authorization" };
+
+	for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
+		if (strcmp(sections[i], path) == 0 || lies_below(sections[i], path))
+			return true;
 	}
-	return NULL;
+	return false;
 }

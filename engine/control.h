@@ -24,6 +24,7 @@
 #define ENGINE_BACKENDS_MAX 8
 
 struct client;
+struct contract_set;
 struct peers;
 
 /* What another thread hands to the control thread, where arrive() takes it. After the
@@ -99,6 +100,7 @@ struct engine {
 	struct tenants tenants;
 	struct links links;
 	struct peers *peers;
+	struct contract_set *contracts;	/* NULL: none */
 	bool stopping, stop_sent, finished;
 };
 

@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "engine/contracts.h"
 #include "engine/peers.h"
 #include "engine/thread.h"
 #include "ring/sigbus.h"
@@ -185,6 +186,7 @@ static int open_fds(struct engine *e)
 static void engine_free(struct engine *e)
 {
 	peers_close(e);
+	contracts_close(e);
 	rounds_close(e);
 	close_pollers(e);
 	for (uint32_t i = 0; i < e->nr_instances; i++)
@@ -260,7 +262,7 @@ static int engine_open(struct engine *e, const struct backend *const *backends, 
 		rc = open_pollers(e, error, size);
 	if (rc == 0)
 		rc = links_open_data(e, error, size);
-	if (rc == 0 && (rounds_open(e) < 0 || peers_open(e) < 0))
+	if (rc == 0 && (rounds_open(e) < 0 || peers_open(e) < 0 || contracts_open(e) < 0))
 		rc = fail(error, size, -ENOMEM, "no memory for orders to pollers");
 	return rc;
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/explain.h"
 #include "engine/intent.h"
 #include "engine/query.h"
 #include "ring/rules.h"
@@ -120,8 +121,37 @@ static void add_downgrade(const struct question *q, uint32_t i, json_t *list, ui
 					      "instead", instead));
 }
 
+static struct explained explained_of(const struct question *q, uint32_t i)
+{
+	const struct tent_request_v1 *r = &q->slots[i].request;
+	uint64_t length;
+
+	memcpy(&length, &r->policy_name, sizeof(length));
+	return (struct explained){
+		.t = &q->transfers[i], .contract = q->judge.contract, .cell = q->cells[i],
+		.name_length = HAS(r, policy_name) ? (uint32_t)length : 0,
+		.hint = HAS(r, transport_hint) ? r->transport_hint : 0,
+		.queues = q->judge.queues, .nr_queues = q->judge.nr_queues,
+	};
+}
+
+/* An unknown one counts as unspecified; a known one may be more than the contract gives. */
+static void add_priority_downgrade(const struct question *q, uint32_t i, json_t *list)
+{
+	const struct tent_request_v1 *r = &q->slots[i].request;
+	int64_t asked = priority_of(r, q->judge.slot_flags);
+
+	if (asked > TENT_PRIORITY_UNSPEC && asked <= TENT_PRIORITY_LOW)
+		add_downgrade(q, i, list, TENT_RULE_PRIORITY_DENIED, r->requested_priority,
+			      word_name(WORD_PRIORITY, q->transfers[i].priority));
+	else
+		add_downgrade(q, i, list, TENT_RULE_PRIORITY, r->requested_priority,
+			      "the default priority");
+}
+
 static json_t *downgrades_json(const struct question *q, uint32_t i)
 {
+	const struct explained x = explained_of(q, i);
 	const struct tent_slot *s = &q->slots[i];
 	uint16_t flags = q->transfers[i].flags;
 	json_t *list = json_array();
@@ -129,11 +159,9 @@ static json_t *downgrades_json(const struct question *q, uint32_t i)
 	if (flags & TENT_CQE_F_INTENT_DOWNGRADED)
 		add_downgrade(q, i, list, TENT_RULE_INTENT, s->request.intent_type, "unspec");
 	if (flags & TENT_CQE_F_PRIORITY_DOWNGRADED)
-		add_downgrade(q, i, list, q->judge.slot_flags & TENT_SLOT_F_LEGACY ?
-			      TENT_RULE_PRIORITY_LEGACY : TENT_RULE_PRIORITY,
-			      s->request.requested_priority, "the default priority");
+		add_priority_downgrade(q, i, list);
 	if (flags & TENT_CQE_F_POLICY_DOWNGRADED)
-		add_downgrade(q, i, list, TENT_RULE_POLICY_UNKNOWN, 0, "the default policy");
+		add_downgrade(q, i, list, explained_name_rule(&x), 0, "the default policy");
 	if (flags & TENT_CQE_F_TAIL_IGNORED)
 		add_downgrade(q, i, list, TENT_RULE_TAIL, s->tail_offset, "the tail is ignored");
 	return list;
@@ -145,12 +173,15 @@ static const char *kind_of(const struct region *r)
 	       r->backing ? "shared" : "in_place";
 }
 
-static const char *why_planned(const struct tent_request_v1 *r, const struct transfer *t)
+static const char *why_planned(const struct tent_request_v1 *r, const struct transfer *t,
+			       const struct contract *c)
 {
 	if (!r->length)
 		return "nothing to move: it completes at once";
 	if (HAS(r, transport_hint) && r->transport_hint)
 		return "the hinted transport reaches both ends";
+	if (c)
+		return "the first authorized transport that reaches both ends";
 	return t->local && !t->local->addr ? "the first transport that reaches both ends; "
 					     "private memory is copied by a worker" :
 					     "the first transport that reaches both ends";
@@ -159,11 +190,13 @@ static const char *why_planned(const struct tent_request_v1 *r, const struct tra
 static json_t *plan_json(const struct question *q, uint32_t i)
 {
 	const struct transfer *t = &q->transfers[i];
+	const struct explained x = explained_of(q, i);
 
-	return json_pack("{s:s,s:s,s:s,s:s}",
+	return json_pack("{s:s,s:s,s:s,s:s,s:o}",
 		"transport", t->queue ? t->queue->ops->name : "none",
 		"local", kind_of(t->local), "remote", kind_of(t->remote),
-		"why", why_planned(&q->slots[i].request, t));
+		"why", why_planned(&q->slots[i].request, t, x.contract),
+		"others", explained_others(&x));
 }
 
 /* An expired deadline is kept: the request is served, and counted as infeasible. */
@@ -187,13 +220,10 @@ static json_t *error_json(const struct question *q, const struct refusal *why)
 
 static json_t *accepted_json(const struct question *q, uint32_t i)
 {
-	const struct transfer *t = &q->transfers[i];
+	const struct explained x = explained_of(q, i);
 
-	return json_pack("{s:{s:o,s:o,s:s},s:o,s:o,s:o}",
-		"effective",
-			"intent", word_json(WORD_INTENT, t->intent),
-			"priority", word_json(WORD_PRIORITY, t->priority),
-			"policy", "default",
+	return json_pack("{s:o,s:o,s:o,s:o}",
+		"effective", explained_effective(&x),
 		"downgrades", downgrades_json(q, i),
 		"plan", plan_json(q, i),
 		"deadline", deadline_json(q, i));
@@ -218,6 +248,11 @@ static json_t *entry_json(const struct question *q, uint32_t i)
 	return row;
 }
 
+static bool is_compat(const struct question *q)
+{
+	return q->judge.contract ? q->judge.contract->compat : q->judge.space->compat;
+}
+
 static json_t *answer_json(const struct question *q)
 {
 	struct refusal why = { 0 };
@@ -228,7 +263,7 @@ static json_t *answer_json(const struct question *q)
 	for (uint32_t i = 0; i < q->count; i++)
 		json_array_append_new(list, entry_json(q, i));
 	return json_pack("{s:s,s:b,s:o,s:o}",
-		"validation", q->judge.space->compat ? "compat" : "strict",
+		"validation", is_compat(q) ? "compat" : "strict",
 		"accepted", ok, "refusal", ok ? json_null() : error_json(q, &why),
 		"entries", list);
 }
@@ -240,7 +275,8 @@ static void judge_open(const struct engine *e, const struct client *c, struct qu
 	const struct engine_poller *p = &e->pollers[c->tenant->nr_rings ? c->tenant->poller : 0];
 
 	q->judge = (struct judge){
-		.space = &c->space, .handles = c->space.handles, .queues = p->queues,
+		.space = &c->space, .handles = c->space.handles,
+		.contract = c->space.contract, .queues = p->queues,
 		.nr_queues = p->nr_queues, .now_ns = clock_monotonic_ns(),
 		.slot_flags = q->count ? q->slots[0].flags & TENT_SLOT_F_LEGACY : 0,
 	};

@@ -98,12 +98,14 @@ address_fault(struct bench *b, const struct tent_slot *s, struct transfer *t)
 
 /* ---- policy ------------------------------------------------------------ */
 
-/* No policy can be configured yet, so no name is known. */
+/* Without a contract no name is known, and every transport may be used. */
 static inline struct fault policy_fault(const struct bench *b, const struct wanted *w,
-					struct transfer *t)
+					const char *cell, uint64_t length, struct transfer *t)
 {
 	uint16_t rule;
 
+	if (unlikely(b->j->contract))
+		return contract_fault(b, w, cell, length, t);
 	if (unlikely(w->policy_length)) {
 		if (!b->j->space->compat)
 			return FAULT(POLICY_UNKNOWN, w->policy_length);
@@ -122,34 +124,45 @@ static bool is_soft(uint16_t rule)
 
 /* ---- the judge --------------------------------------------------------- */
 
-/* UNSPEC, HIGH, MEDIUM, LOW: the priority and the level it is scheduled in, where they
- * lie in put_kind()'s word. */
-static void make_effective(const struct judge *j, uint32_t effective[4])
+/* Where nothing is configured the intent makes no difference. */
+static void make_kinds(const struct judge *j, uint32_t kinds[KINDS])
 {
-	for (uint32_t i = 0; i < 4; i++) {
-		uint32_t priority = i ? i : j->space->default_priority;
+	for (uint32_t i = 0; i < KINDS; i++) {
+		uint32_t asked = i % PRIORITIES;
+		uint32_t priority = asked ? asked : j->space->default_priority;
 
-		effective[i] = priority << 16 | (j->one_level ? 0 : (priority - 1) << 24);
+		kinds[i] = priority << 16 | (j->one_level ? 0 : (priority - 1) << 24);
 	}
 }
 
-void judge_settle(struct judge *j, struct planner *planner)
+void judge_settle(struct judge *j, struct planner *planner, uint32_t kinds[KINDS])
 {
 	planner_init(planner, j->queues, j->nr_queues);
 	j->planner = planner;
-	make_effective(j, j->effective);
-	j->has_short_way = j->hints && planner->mapped;
+	make_kinds(j, kinds);
+	j->own_kinds = kinds;
+	judge_take_contract(j, j->contract);
+}
+
+void judge_take_contract(struct judge *j, const struct contract *contract)
+{
+	j->contract = contract;
+	j->kinds = contract ? contract->kinds : j->own_kinds;
+	if (!j->hints || !j->planner->mapped)
+		j->short_way = SHORT_NONE;
+	else
+		j->short_way = !contract || contract->all_short ? SHORT_ALL : SHORT_SOME;
 }
 
 static inline __attribute__((always_inline)) void
-bench_init(struct bench *b, const struct judge *j, const uint32_t effective[4],
+bench_init(struct bench *b, const struct judge *j, const uint32_t *kinds,
 	   const struct planner *planner, const struct region_table *own, int own_shift)
 {
 	uint32_t legacy = (j->slot_flags & TENT_SLOT_F_LEGACY) != 0;
 
-	effective += legacy;	/* its numbering begins with HIGH */
-	__asm__("" : "+r"(effective));	/* one sum, not one per request */
-	b->effective = effective;
+	kinds += legacy;	/* its numbering begins with HIGH */
+	__asm__("" : "+r"(kinds));	/* one sum, not one per request */
+	b->kinds = kinds;
 	b->priorities = 4 - legacy;
 	b->j = j;
 	b->seen_ticks = j->seen_ticks;
@@ -170,7 +183,7 @@ bench_init(struct bench *b, const struct judge *j, const uint32_t effective[4],
 /* What a judge needs that was not settled. */
 struct unsettled {
 	struct planner planner;
-	uint32_t effective[4];
+	uint32_t kinds[KINDS];
 };
 
 /* For a judge that may be settled or not. */
@@ -180,19 +193,19 @@ static void bench_open(struct bench *b, const struct judge *j, struct unsettled 
 	int shift = j->hints ? hint_shift(j->hints, own) : 0;
 
 	if (j->planner) {
-		bench_init(b, j, j->effective, j->planner, own, shift);
+		bench_init(b, j, j->kinds, j->planner, own, shift);
 		return;
 	}
 	planner_init(&u->planner, j->queues, j->nr_queues);
-	make_effective(j, u->effective);
-	bench_init(b, j, u->effective, &u->planner, own, shift);
+	make_kinds(j, u->kinds);
+	bench_init(b, j, j->contract ? j->contract->kinds : u->kinds, &u->planner, own, shift);
 }
 
-/* opcode, intent, priority, level in one store. effective has the last two in place. */
-static inline void put_kind(struct transfer *t, uint32_t opcode, uint32_t intent,
-			    uint32_t effective)
+/* opcode, intent, priority, level in one store. kind has the last two in place, and
+ * nothing else. */
+static inline void put_kind(struct transfer *t, uint32_t opcode, uint32_t intent, uint32_t kind)
 {
-	uint32_t word = opcode | intent << 8 | effective;
+	uint32_t word = opcode | intent << 8 | kind;
 
 	memcpy(&t->opcode, &word, sizeof(word));
 }
@@ -212,10 +225,10 @@ _Static_assert(offsetof(struct transfer, status) == offsetof(struct transfer, fl
 	       offsetof(struct transfer, transport) == offsetof(struct transfer, flags) + 3,
 	       "put_end() writes these three");
 
-/* All of a transfer but its ends and its queue. */
+/* All of a transfer but its ends and its queue. kind: of KIND_MASK. */
 static inline __attribute__((always_inline)) void
 fill(const struct bench *b, const struct tent_slot *s, const struct wanted *w,
-     uint32_t index, struct transfer *t)
+     uint32_t kind, uint32_t index, struct transfer *t)
 {
 	const struct tent_request_v1 *r = &s->request;
 
@@ -223,7 +236,7 @@ fill(const struct bench *b, const struct tent_slot *s, const struct wanted *w,
 	t->remote_addr = r->target_offset;
 	t->length = r->length;
 	t->deadline_ns = w->deadline_ns;
-	put_kind(t, (uint32_t)r->opcode, (uint32_t)w->intent, b->effective[w->priority]);
+	put_kind(t, (uint32_t)r->opcode, (uint32_t)w->intent, kind);
 	put_end(t, w->downgrades, b->planner->end); /* if planner->mapped moves it */
 	t->user_data = s->user_data;
 	t->done = 0;
@@ -267,14 +280,15 @@ find_ends(struct bench *b, const struct tent_slot *s,
 /* Fields are fine; now the rest. False: the batch is refused. */
 static inline __attribute__((always_inline)) bool
 judge_ends(struct bench *b, const struct tent_slot *s, const struct wanted *w,
-	   uint32_t index, struct transfer *t)
+	   const char *cell, uint32_t index, struct transfer *t)
 {
+	uint32_t kind = b->kinds[KIND_AT(w->intent, w->priority)];
 	uint16_t rule;
 
-	fill(b, s, w, index, t);
+	fill(b, s, w, kind & KIND_MASK, index, t);
 	rule = find_ends(b, s, t);
 	if (!rule)
-		rule = policy_fault(b, w, t).rule;
+		rule = policy_fault(b, w, cell, t->length, t).rule;
 	if (unlikely(rule))
 		return soften(b, t, rule);
 	if (unlikely(!t->length)) {
@@ -293,7 +307,7 @@ static __attribute__((noinline)) bool judge_searched(struct bench *b,
 		.intent = s->request.intent_type, .priority = s->request.requested_priority,
 	};
 
-	return judge_ends(b, s, &w, index, t);
+	return judge_ends(b, s, &w, NULL, index, t);
 }
 
 /* The long way. False: the batch is refused, for this entry's fault or for one that
@@ -306,40 +320,59 @@ static __attribute__((noinline)) bool judge_general(struct bench *b, const struc
 
 	if (layout_fault(b, s).rule || fields_fault(b, s, cell, &w).rule)
 		return false;
-	return judge_ends(b, s, &w, index, t);
+	return judge_ends(b, s, &w, cell, index, t);
 }
 
-/* The short way. False: a hint is missing; the long way finds out more, and leaves
- * hints for the next time. */
+/* The short way. False: a hint is missing, or some kinds have to go the long way and this
+ * is one; that finds out more, and leaves hints for the next time. */
 static inline __attribute__((always_inline)) bool
-judge_plain(struct bench *b, const struct tent_slot *s, uint32_t index, struct transfer *t)
+judge_plain(struct bench *b, const struct tent_slot *s, bool some, uint32_t index,
+	    struct transfer *t)
 {
 	const struct tent_request_v1 *r = &s->request;
 	const struct wanted w = {
 		.intent = r->intent_type, .priority = r->requested_priority,
 	};
+	uint32_t kind = b->kinds[KIND_AT(w.intent, w.priority)];
 	const struct region_hint *local, *remote;
 
-	if (!hints_know(b, r, &local, &remote))
+	if ((some && unlikely(kind & ~KIND_MASK)) || !hints_know(b, r, &local, &remote))
 		return false;
-	fill(b, s, &w, index, t);
+	fill(b, s, &w, kind, index, t);
 	t->local = local->region;
 	t->remote = remote->region;
 	t->queue = b->planner->mapped;	/* and transport, see fill() */
 	return true;
 }
 
-/* As many entries as go the short way, from the first on. */
+/* As many entries as go the short way, from the first on. some: not all kinds do. */
 static inline __attribute__((always_inline)) uint32_t
-judge_run(struct bench *b, const struct tent_slot *s, uint32_t count, uint32_t index,
-	  struct transfer **transfers)
+judge_run(struct bench *b, const struct tent_slot *s, bool some, uint32_t count,
+	  uint32_t index, struct transfer **transfers)
 {
 	const struct tent_slot *first = s, *end = s + count;
 
 	for (; s < end; s++, transfers++, index++)
-		if (unlikely(!judge_plain(b, s, index, *transfers)))
+		if (unlikely(!judge_plain(b, s, some, index, *transfers)))
 			break;
 	return (uint32_t)(s - first);
+}
+
+static __attribute__((noinline)) uint32_t
+judge_some(const struct judge *j, const struct tent_slot *slots, uint32_t count,
+	   struct transfer **transfers)
+{
+	struct bench b;
+
+	bench_init(&b, j, j->kinds, j->planner, j->own, j->own_shift);
+	return judge_run(&b, slots, true, count, j->first_index, transfers);
+}
+
+static bool judge_either(struct bench *b, const struct tent_slot *s, uint32_t index,
+			 struct transfer *t)
+{
+	return (b->j->is_plain == SHORT_SOME && judge_plain(b, s, true, index, t)) ||
+	       judge_searched(b, s, index, t);
 }
 
 /* Entries from i on. Where it stopped: at a fault, or at count. */
@@ -357,8 +390,8 @@ judge_rest(const struct judge *j, const struct tent_slot *slots,
 						  j->first_index + i, transfers[i]))
 			i++;
 	else
-		while (i < count && judge_searched(&b, &slots[i], j->first_index + i,
-						   transfers[i]))
+		while (i < count && judge_either(&b, &slots[i], j->first_index + i,
+						 transfers[i]))
 			i++;
 	*some_ended = b.some_ended;
 	return i;
@@ -374,9 +407,13 @@ enum verdict judge_batch(const struct judge *j, const struct tent_slot *slots,
 	struct bench plain;
 	uint32_t i = 0;
 
-	if (likely(j->is_plain)) {
-		bench_init(&plain, j, j->effective, j->planner, j->own, j->own_shift);
-		i = judge_run(&plain, slots, count, j->first_index, transfers);
+	if (likely(j->is_plain == SHORT_ALL)) {
+		bench_init(&plain, j, j->kinds, j->planner, j->own, j->own_shift);
+		i = judge_run(&plain, slots, false, count, j->first_index, transfers);
+		if (likely(i == count))
+			return BATCH_ACCEPTED;
+	} else if (j->is_plain) {
+		i = judge_some(j, slots, count, transfers);
 		if (likely(i == count))
 			return BATCH_ACCEPTED;
 	}
@@ -411,7 +448,7 @@ static struct fault stage_fault(struct bench *b, enum stage stage, const struct 
 		return f;
 	f = address_fault(b, s, &scratch);
 	if (stage == STAGE_POLICY && !f.rule)
-		f = policy_fault(b, &w, &scratch);
+		f = policy_fault(b, &w, cell, s->request.length, &scratch);
 	if ((b->j->slot_flags & TENT_SLOT_F_LEGACY) && is_soft(f.rule))
 		return NO_FAULT;
 	return f;

@@ -16,16 +16,16 @@
 #include <tent/ring.h>
 
 #include "engine/backend.h"
+#include "engine/contract.h"
 #include "engine/mem.h"
 #include "engine/region_hints.h"
 
 #define DEADLINE_HORIZON_NS (365ull * 24 * 3600 * 1000000000)
 
-struct planner;
-
 struct judge {
 	const struct client_space *space;
 	const struct handle_table *handles;	/* loaded once per batch */
+	const struct contract *contract;	/* the same; NULL: nothing is configured */
 	struct backend_queue *const *queues;	/* what plan may choose from */
 	uint32_t nr_queues;
 	uint64_t now_ns;	/* one "now" per batch; read when a deadline is there */
@@ -38,24 +38,39 @@ struct judge {
 	struct region_hints *hints;
 	/* what judge_settle() makes once for many batches */
 	const struct planner *planner; /* of queues; NULL: made when it is needed */
-	uint32_t effective[4];	/* what priorities stand for, as put_kind() takes them */
-	bool has_short_way;
-	/* what judge_load() keeps of the own segment's table */
+	const uint32_t *own_kinds; /* without a contract */
+	/* what judge_load() keeps of the contract, and of the own segment's table */
+	const uint32_t *kinds;	/* see KIND_AT() */
+	uint8_t short_way;	/* enum short_way */
 	const struct region_table *own;
 	int own_shift;
-	/* sniff_slot() found nothing in any of the slots, and has_short_way */
-	bool is_plain;
+	/* sniff_slot() found nothing in any of the slots: then short_way, else SHORT_NONE */
+	uint8_t is_plain;
 };
 
-/* For a judge with space, queues, one_level and hints. planner outlives it. */
-void judge_settle(struct judge *j, struct planner *planner);
+/* Which plain requests there is a short way for. */
+enum short_way {
+	SHORT_NONE,
+	SHORT_ALL,
+	SHORT_SOME	/* those whose kind says nothing else */
+};
+
+/* For a judge with space, queues, one_level and hints. The others outlive it, and are
+ * filled in. */
+void judge_settle(struct judge *j, struct planner *planner, uint32_t kinds[KINDS]);
+
+/* Goes by another contract from now on; NULL: by none. */
+void judge_take_contract(struct judge *j, const struct contract *contract);
 
 /* Before each batch, or piece of one, for a judge that was settled. */
-static inline void judge_load(struct judge *j, const struct handle_table *handles)
+static inline void judge_load(struct judge *j, const struct handle_table *handles,
+			      const struct contract *contract)
 {
 	const struct region_table *own = segment_table(handles->segments[0]);
 
 	j->handles = handles;
+	if (unlikely(contract != j->contract))
+		judge_take_contract(j, contract);
 	if (likely(own == j->own))
 		return;
 	j->own = own;

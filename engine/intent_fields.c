@@ -44,7 +44,7 @@ struct fault layout_fault(const struct bench *b, const struct tent_slot *s)
 		return FAULT(STRUCT_SIZE, size);
 	if (s->request.schema_version != TENT_REQUEST_SCHEMA_V1)
 		return FAULT(SCHEMA, s->request.schema_version);
-	if (has_tail(s) && !b->j->space->compat)
+	if (has_tail(s) && !is_compat(b))
 		return FAULT(TAIL, s->tail_offset);
 	return NO_FAULT;
 }
@@ -87,7 +87,7 @@ static struct fault intent_fault(const struct bench *b, struct wanted *w)
 		return FAULT(INTENT_STAGING, w->intent);
 	if (w->intent >= 0 && w->intent < TENT_INTENT_STAGING_INTERNAL)
 		return NO_FAULT;
-	if (!b->j->space->compat)
+	if (!is_compat(b))
 		return FAULT(INTENT, w->intent);
 	w->intent = TENT_INTENT_UNSPEC;
 	w->downgrades |= TENT_CQE_F_INTENT_DOWNGRADED;
@@ -101,7 +101,7 @@ static struct fault priority_fault(const struct bench *b, struct wanted *w)
 		return NO_FAULT;
 	if (b->j->slot_flags & TENT_SLOT_F_LEGACY)
 		return FAULT(PRIORITY_LEGACY, w->priority);
-	if (!b->j->space->compat)
+	if (!is_compat(b))
 		return FAULT(PRIORITY, w->priority);
 	w->priority = TENT_PRIORITY_UNSPEC;
 	w->downgrades |= TENT_CQE_F_PRIORITY_DOWNGRADED;

@@ -38,9 +38,16 @@ struct bench {
 	uint32_t priorities;	/* how many numbers a priority may have */
 	bool foreign;		/* the target is somebody else's segment */
 	bool some_ended;	/* a transfer came out ended */
-	const uint32_t *effective; /* by a priority's number */
+	const uint32_t *kinds;	/* see KIND_AT(), priorities as these slots count them */
 	const struct planner *planner;
 };
+
+static inline bool is_compat(const struct bench *b)
+{
+	const struct contract *c = b->j->contract;
+
+	return c ? c->compat : b->j->space->compat;
+}
 
 /* Slots hold pointers of any width in 8 bytes, the high half included. */
 static inline uint64_t word_at(const void *p)
@@ -58,5 +65,10 @@ struct fault layout_fault(const struct bench *b, const struct tent_slot *s);
  * also where it downgrades. cell: the text of a policy name. */
 struct fault fields_fault(const struct bench *b, const struct tent_slot *s,
 			  const char *cell, struct wanted *w);
+
+/* Last, where there is a contract: may it be moved as it is asked, and by whom? t has its
+ * ends; gets its queue, and the flags of what it was denied. */
+struct fault contract_fault(const struct bench *b, const struct wanted *w, const char *cell,
+			    uint64_t length, struct transfer *t);
 
 #endif /* TENT_ENGINE_JUDGE_H */

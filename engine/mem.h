@@ -43,6 +43,7 @@ struct guest {
 	void *backend;			/* the backend's */
 };
 
+struct contract;
 struct private_owner;	/* io/shm_private.c: copies through /proc/PID/mem */
 struct segment;
 
@@ -109,10 +110,11 @@ struct handle_table {
  * last ring is closed. */
 struct client_space {
 	struct handle_table *handles;	/* R7/A7; entry 0 is its own segment */
+	const struct contract *contract; /* R7/A7; what its tenant may have, see contract.h */
 	uint32_t client_id;
 	uint32_t tenant_uid;
-	bool compat;			/* the engine's choice for this tenant */
-	uint8_t default_priority;	/* enum tent_priority that UNSPEC stands for */
+	bool compat;			/* the engine's choice, without a contract */
+	uint8_t default_priority;	/* what UNSPEC stands for, the same */
 	bool deadlines_refused;		/* another time namespace */
 	uint32_t condemned;		/* set by the SIGBUS handler: end its rings */
 	struct wake_account *wakes;	/* its tenant's */

@@ -6,6 +6,8 @@
 #ifndef TENT_ENGINE_PLAN_H
 #define TENT_ENGINE_PLAN_H
 
+#include <string.h>
+
 #include "engine/backend.h"
 #include "engine/hot.h"
 
@@ -33,8 +35,23 @@ static inline void planner_init(struct planner *p, struct backend_queue *const *
 	p->end = (uint32_t)p->transport << 24;
 }
 
-/* plan_transfer() where the answer is not known beforehand. */
-uint16_t plan_search(const struct planner *p, int32_t hint, struct transfer *t);
+/* What a policy and a tenant leave to choose from. */
+struct plan_list {
+	uint32_t allowed;	/* bit per enum tent_transport */
+	uint32_t nr;		/* 0: in the order of queues */
+	const uint8_t *order;	/* nr enum tent_transport, the rest is not allowed */
+};
+
+static inline bool plan_lists(const struct plan_list *list, uint8_t transport)
+{
+	if (!(list->allowed & 1u << transport))
+		return false;
+	return !list->nr || memchr(list->order, transport, list->nr);
+}
+
+/* plan_transfer() where the answer is not known beforehand. list: NULL, everything. */
+uint16_t plan_search(const struct planner *p, const struct plan_list *list, int32_t hint,
+		     struct transfer *t);
 
 /*
  * Chooses t->queue: the first queue whose backend reaches both ends; a hint narrows
@@ -50,7 +67,7 @@ static inline uint16_t plan_transfer(const struct planner *p, int32_t hint,
 		t->transport = p->transport;
 		return 0;
 	}
-	return plan_search(p, hint, t);
+	return plan_search(p, NULL, hint, t);
 }
 
 #endif /* TENT_ENGINE_PLAN_H */

@@ -56,7 +56,7 @@ static void add_ring(struct poller *p, struct ring_state *r)
 		.space = r->space, .queues = p->queues, .nr_queues = p->nr_queues,
 		.one_level = p->o.no_priorities, .hints = &p->hints,
 	};
-	judge_settle(&r->intake.judge, &p->planner);
+	judge_settle(&r->intake.judge, &p->planner, r->kinds);
 	r->next = p->rings;
 	p->rings = r;
 	if (poller_watch(p, r) < 0)

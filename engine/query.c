@@ -15,57 +15,11 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "engine/contract.h"
 #include "engine/memory.h"
 #include "engine/query.h"
 #include "engine/segments.h"
 #include "engine/stats.h"
-
-static const char *const opcodes[] = { "read", "write" };
-static const char *const intents[] = {
-	"unspec", "foreground_get", "background_prefetch", "migration", "checkpoint",
-	"weight_loading", "staging_internal",
-};
-static const char *const priorities[] = { "unspec", "high", "medium", "low" };
-static const char *const transports[] = {
-	"unspec", "rdma", "mnnvl", "shm", "nvlink", "gds", "io_uring", "tcp", "ascend",
-	"sunrise_link", "tpu", "ub", "mpcomm",
-};
-static const char *const permissions[] = {
-	"local_read_write", "global_read_only", "global_read_write",
-};
-
-#define WORDS(list) { list, sizeof(list) / sizeof(list[0]) }
-static const struct {
-	const char *const *list;
-	size_t nr;
-} words[] = {
-	[WORD_OPCODE] = WORDS(opcodes),
-	[WORD_INTENT] = WORDS(intents),
-	[WORD_PRIORITY] = WORDS(priorities),
-	[WORD_TRANSPORT] = WORDS(transports),
-	[WORD_PERMISSION] = WORDS(permissions),
-};
-
-json_t *word_json(enum word_kind kind, int64_t value)
-{
-	char number[24];
-
-	if (value >= 0 && (uint64_t)value < words[kind].nr)
-		return json_string(words[kind].list[value]);
-	snprintf(number, sizeof(number), "%" PRId64, value);
-	return json_string(number);
-}
-
-bool word_find(enum word_kind kind, const char *text, int32_t *value)
-{
-	for (size_t i = 0; i < words[kind].nr; i++) {
-		if (strcmp(words[kind].list[i], text) == 0) {
-			*value = (int32_t)i;
-			return true;
-		}
-	}
-	return false;
-}
 
 json_t *hex_json(uint64_t value)
 {
@@ -198,7 +152,7 @@ static json_t *client_json(const struct client *c)
 		"rings", (int)c->nr_rings,
 		"regions", (int)region_count(c),
 		"allocated_bytes", (json_int_t)c->allocated,
-		"compat", c->space.compat,
+		"compat", c->space.contract ? c->space.contract->compat : c->space.compat,
 		"deadlines_refused", c->space.deadlines_refused,
 		"private_memory", c->local || c->owner || c->peer.mem_fd >= 0,
 		"requests", (json_int_t)sum.requests,

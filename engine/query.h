@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* query.h - JSON for people and tools: names of enum values, and answers in a memfd. */
+/* query.h - JSON for people and tools: answers in a memfd. */
 #ifndef TENT_ENGINE_QUERY_H
 #define TENT_ENGINE_QUERY_H
 
 #include <jansson.h>
 
 #include "engine/client.h"
-
-/* The name of an enum value as the configuration spells it; the number as text where
- * there is none. */
-enum word_kind { WORD_OPCODE, WORD_INTENT, WORD_PRIORITY, WORD_TRANSPORT, WORD_PERMISSION };
-json_t *word_json(enum word_kind kind, int64_t value);
-/* The value that a name stands for. False: none. */
-bool word_find(enum word_kind kind, const char *text, int32_t *value);
+#include "engine/words.h"
 
 /* 64-bit identities exceed what JSON readers keep exact: "0x...". */
 json_t *hex_json(uint64_t value);

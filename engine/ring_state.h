@@ -112,6 +112,7 @@ struct ring_state {
 	struct poller_stats stats;
 	struct indirect indirect;
 	/* cold */
+	uint32_t kinds[KINDS];		/* of the judge */
 	uint32_t woken_tail;		/* cq_tail when its client was last woken */
 	uint32_t expiry_cursor;		/* next record to check for its timeout */
 	uint32_t end_cursor;		/* next record to call back when the ring ends */

@@ -238,9 +238,8 @@ echo "# cost  counted by $(valgrind --version) on $(${CC:-gcc} -dumpmachine), $r
 echo "# vector 2 clients, 64 regions each, 64-byte requests that cannot merge; one: one" \
 	"intent, four: four intents, full: priority, deadline and hint too, far: regions that" \
 	"the engine's hints do not tell apart; metered: one, as tentd counts it for its metrics" \
-	"(it depends on how long things take); api: libtent's calls, pending: on a batch that" \
-	"has not ended"
-echo "# not_counted policies and contracts: this version has none; a policy name is refused"
+	"(it depends on how long things take); policy, policy4: one and four under two policies" \
+	"and a contract; api: libtent's calls, pending: on a batch that has not ended"
 echo "# refused $(sed -n 's/^refused //p' "$out/plain") bad requests, one per rule, in the counted program"
 printf '%-28s %-8s %5s %10s %8s\n' "# per request" vector batch count budget
 
@@ -252,6 +251,8 @@ row "engine lines" one 32 "$2" 1.1
 count_row "slot to completion" poller_turn one 32 235
 one=$(per_request "$(instructions poller_turn one 32)" 32)
 count_row "slot to completion" poller_turn four 32 260
+count_row "slot to completion" poller_turn policy 32 235
+count_row "slot to completion" poller_turn policy4 32 260
 count_row "slot to completion" poller_turn full 32 "$(awk -v n="$one" 'BEGIN { print 2 * n }')"
 count_row "slot to completion" poller_turn far 32 -
 count_row "slot to completion" poller_turn metered 32 -

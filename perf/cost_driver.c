@@ -4,14 +4,15 @@
  * thread (caller mode) with the null backend, so that every instruction between
  * submit and completion runs here, in the same order each time.
  *
- *   cost_driver one|four|full|far|metered|api|pending|control BATCH
+ *   cost_driver one|four|full|far|metered|policy|policy4|api|pending|control BATCH
  *
  * Each run first submits one bad request per rule and sees it refused, and compares
  * the ring's pages before and after a batch; then come ROUNDS rounds between
  * cost_begin() and cost_end(), where callgrind starts and stops counting.
  * "far" lays the regions out so that the engine's hints cannot tell them apart: nearly
  * every lookup searches. "metered" is "one" in an engine that counts for metrics, as tentd
- * does. "api" goes through libtent: submits a batch, asks for it and for each task; in
+ * does. "policy" and "policy4" are "one" and "four" under two policies and a contract.
+ * "api" goes through libtent: submits a batch, asks for it and for each task; in
  * "pending" the backend is busy every other time, so that they end while they are asked
  * for. "control" does what the path must not do, to prove that the counters see it.
  */
@@ -94,6 +95,26 @@ static void make_client(struct world *w, struct tent_client **c, struct tent_rin
 	need(!tent_ring_open(*c, 0, 0, ring), "ring open");
 }
 
+/* The null transport stands in for the one of that number. */
+static const char contracts[] =
+	"{\"policy\":[{\"name\":\"files\",\"segment_type\":\"file\"},"
+	"{\"name\":\"memory\",\"segment_type\":\"memory\",\"transports\":[\"mpcomm\"]}],"
+	"\"qos\":{\"version\":1,\"defaults\":{\"priority\":\"medium\"},\"tenants\":"
+	"[{\"name\":\"default\",\"intents\":{\"foreground_get\":{\"priority\":\"high\"}}}]}}";
+
+static void configure(struct engine_config *c, const char *vector)
+{
+	static struct config_report report;
+
+	engine_config_default(c);
+	c->caller_mode = true;
+	c->null_enable = true;
+	c->shm_enable = false;
+	c->metered = !strcmp(vector, "metered");
+	if (!strncmp(vector, "policy", strlen("policy")))
+		need(!engine_config_apply_json(c, contracts, &report), "contracts");
+}
+
 static void make_world(struct world *w, const char *vector)
 {
 	static const struct backend *const backends[] = { &null_backend, NULL };
@@ -102,11 +123,7 @@ static void make_world(struct world *w, const char *vector)
 
 	if (!strcmp(vector, "far"))
 		pair_bytes = FAR_BYTES;
-	engine_config_default(&config);
-	config.caller_mode = true;
-	config.null_enable = true;
-	config.shm_enable = false;
-	config.metered = !strcmp(vector, "metered");
+	configure(&config, vector);
 	if (engine_create(&w->engine, &config, backends, error, sizeof(error)))
 		need(false, error);
 	make_client(w, &w->client, &w->ring, "one");
@@ -132,7 +149,8 @@ static void free_world(struct world *w)
 /* Requests are scattered over the regions, so that no two could merge. */
 static void fill_batch(struct world *w, const char *vector)
 {
-	bool full = !strcmp(vector, "full"), four = !strcmp(vector, "four");
+	bool full = !strcmp(vector, "full");
+	bool four = !strcmp(vector, "four") || !strcmp(vector, "policy4");
 
 	for (uint32_t i = 0; i < BATCH_MAX; i++) {
 		w->batch[i] = (struct tent_request_v1) {
@@ -482,7 +500,7 @@ int main(int argc, char **argv)
 
 	if (nr < 1 || nr > BATCH_MAX) {
 		fprintf(stderr, "usage: cost_driver VECTOR 1..%d; vectors: one four full far "
-			"metered api pending control\n", BATCH_MAX);
+			"metered policy policy4 api pending control\n", BATCH_MAX);
 		return 2;
 	}
 	if (!strcmp(argv[1], "api") || !strcmp(argv[1], "pending"))

@@ -26,7 +26,7 @@ none='{"type":"missing","segment":"kv","uid":1000,"rule":73,"reason":"no"}'
 seed() { # NAME CORPUS
 	case $1 in
 	fuzz_config)
-		cp tests/seeds/fuzz_config.json "$2" ;;
+		cp tests/seeds/fuzz_config*.json "$2" ;;
 	fuzz_ring)	# 3 blocks: control byte (all plausible), slot with length 64, cell
 		for block in 1 2 3; do
 			printf '\7'

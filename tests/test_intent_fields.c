@@ -87,7 +87,7 @@ static void priority_and_default_choose_the_level(void **state)
 	static const uint8_t levels[] = { 2, 0, 1, 2 };
 
 	f->own->space.default_priority = TENT_PRIORITY_LOW;
-	judge_settle(&f->j, &f->planner);
+	judge_settle(&f->j, &f->planner, f->kinds);
 	for (int p = 0; p < 4; p++)
 		f->slots[p].request.requested_priority = p;
 	expect(f, 4, 0, 0, 0);
@@ -96,7 +96,7 @@ static void priority_and_default_choose_the_level(void **state)
 		assert_int_equal(f->transfers[p].level, levels[p]);
 	}
 	f->j.one_level = true;
-	judge_settle(&f->j, &f->planner);
+	judge_settle(&f->j, &f->planner, f->kinds);
 	expect(f, 4, 0, 0, 0);
 	for (int p = 0; p < 4; p++)
 		assert_int_equal(f->transfers[p].level, 0);
@@ -205,7 +205,7 @@ static void a_hint_pins_its_transport_or_fails(void **state)
 	other.transport = TENT_TRANSPORT_TCP;
 	f->j.queues = queues;
 	f->j.nr_queues = 2;
-	judge_settle(&f->j, &f->planner);
+	judge_settle(&f->j, &f->planner, f->kinds);
 	expect(f, 1, 0, 0, 0);
 	assert_ptr_equal(f->transfers[0].queue, f->rig.queue);
 	f->slots[0].request.transport_hint = TENT_TRANSPORT_TCP;
@@ -237,7 +237,7 @@ static void neighbours_in_a_batch_are_planned_each_by_itself(void **state)
 	far.reaches = null_backend.reaches;
 	f->j.queues = queues;
 	f->j.nr_queues = 2;
-	judge_settle(&f->j, &f->planner);
+	judge_settle(&f->j, &f->planner, f->kinds);
 	f->peer->regions[1].addr = NULL;
 	f->slots[1].request.target_offset = f->peer->regions[1].base;
 	for (int round = 0; round < 2; round++) {

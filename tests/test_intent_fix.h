@@ -25,6 +25,7 @@ struct intent_fix {
 	struct judge j;
 	struct region_hints hints;
 	struct planner planner;
+	uint32_t kinds[KINDS];
 	_Alignas(64) struct tent_slot slots[NR];
 	char cells[NR][TENT_CELL_SIZE];
 	struct transfer transfers[NR], *list[NR];
@@ -51,8 +52,8 @@ static inline int setup(void **state)
 		.space = &f.own->space, .handles = f.own->handles, .queues = &f.rig.queue,
 		.nr_queues = 1, .now_ns = NOW, .seen_ticks = 77, .hints = &f.hints,
 	};
-	judge_settle(&f.j, &f.planner);
-	assert_true(f.j.has_short_way);
+	judge_settle(&f.j, &f.planner, f.kinds);
+	assert_int_equal(f.j.short_way, SHORT_ALL);
 	for (uint32_t i = 0; i < NR; i++) {
 		f.list[i] = &f.transfers[i];
 		good(&f, i);
@@ -76,8 +77,8 @@ static inline bool judge(struct intent_fix *f, uint32_t n)
 	sniff_begin(&sniff, f->j.slot_flags);
 	for (uint32_t i = 0; i < n; i++)
 		sniff_slot(&sniff, &f->slots[i], i == 0);
-	f->j.is_plain = sniff_is_plain(&sniff) && f->j.has_short_way;
-	judge_load(&f->j, f->j.handles);
+	judge_load(&f->j, f->j.handles, f->own->space.contract);
+	f->j.is_plain = sniff_is_plain(&sniff) ? f->j.short_way : SHORT_NONE;
 	f->why = (struct refusal){ .rule = 9999, .index = 9999, .value = 9999 };
 	if (judge_batch(&f->j, f->slots, (const void *)f->cells, n, f->list, &f->why) ==
 	    BATCH_REFUSED)

@@ -171,7 +171,7 @@ static void a_bad_configuration_is_refused_by_file_key_and_value(void **state)
 	static const struct { const char *json, *says; } bad[] = {
 		{ "{\"engine\":{\"pollers\":0}}", "engine/pollers is 0; allowed: an integer, 1..64" },
 		{ "{\"engine\":{\"poller\":1}}", "\"engine/poller\" is not a known key" },
-		{ "{\"policy\":[]}", "policy is refused rather than ignored" },
+		{ "{\"policy\":{}}", "policy is an object; allowed: an array" },
 		{ "{", "not valid JSON" },
 		{ "{\"engine\":\"unix:/x\"}", "engine is unix:/x" },
 		{ "{\"engine\":{\"mode\":\"caller\"}}", "engine is caller" },

@@ -9,7 +9,7 @@
 
 #include <tent/tentring.h>
 
-#include "engine/query.h"
+#include "engine/words.h"
 #include "ring/clock.h"
 #include "tools/tentctl.h"
 

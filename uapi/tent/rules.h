@@ -45,6 +45,11 @@ X(POLICY_DENIED, 41, POLICY_DENIED, "policy_name", "a policy this tenant may use
 X(TRANSPORT_BUILD, 42, UNSUPPORTED, "transport_hint", "a transport of this build") \
 X(TRANSPORT_REACH, 43, TRANSPORT, "transport_hint", "an enabled transport that reaches both ends") \
 X(NO_TRANSPORT,	44, TRANSPORT, "transport", "one enabled transport that reaches both ends") \
+X(TRANSPORT_DENIED, 45, TRANSPORT, "transport_hint", "a transport that the policy lists and this tenant may use") \
+X(NO_POLICY,	46, POLICY_DENIED, "policy_name", "a request that some policy of this tenant fits") \
+X(PRIORITY_DENIED, 47, POLICY_DENIED, "requested_priority", "0 UNSPEC, or up to this tenant's cap") \
+X(DEADLINE_EXPIRED, 48, DEADLINE, "deadline_ns", "0, or a time ahead: this tenant's contract refuses what is late") \
+X(TENANT_DENIED, 49, POLICY_DENIED, "tenant", "a user whom the engine's authorization lists") \
 /* call arguments and slots */						\
 X(ARG_NULL,	50, ARGUMENTS, "pointer", "not NULL")			\
 X(ARG_STRIDE,	51, LAYOUT, "entry_stride", "a multiple of 8, 48..4096") \

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* contracts.h - the set of contracts that an engine goes by, and its replacement. */
+#ifndef TENT_ENGINE_CONTRACTS_H
+#define TENT_ENGINE_CONTRACTS_H
+
+#include "engine/client.h"
+#include "engine/contract.h"
+
+/* Before the control thread starts, with pollers open. 0 or -ENOMEM. */
+int contracts_open(struct engine *e);
+/* Pollers are gone. */
+void contracts_close(struct engine *e);
+
+/* What a client is given when it says hello. */
+const struct contract *contracts_find(const struct engine *e, const struct client *c);
+
+/* Any thread: a set for this engine, see contract_set_create(). */
+struct contract_set *contracts_compile(const struct engine *e,
+				       const struct contract_config *c, int *rc);
+/* All clients go by another set (NULL: none) from their next batch on. Takes it. */
+void contracts_replace(struct engine *e, struct contract_set *set);
+
+#endif /* TENT_ENGINE_CONTRACTS_H */

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* explain_policy.c - what a contract made of a request: the effective policy in the words
+ * of the RFC, who moves it, and why nobody else does. */
+#include <string.h>
+
+#include "engine/contract_set.h"
+#include "engine/explain.h"
+#include "engine/words.h"
+
+/* ---- the policy -------------------------------------------------------- */
+
+/* The one it went by. rule: what its name met with, or 0. */
+static const struct policy *policy_of(const struct explained *x, uint16_t *rule)
+{
+	struct policy_question q = {
+		.name = x->cell, .name_length = x->name_length, .intent = x->t->intent,
+		.priority = x->t->priority, .length = x->t->length,
+		.file = x->t->remote && x->t->remote->file,
+		.same_machine = !(x->t->remote && x->t->remote->far),
+	};
+	uint16_t none;
+	bool lowered;
+
+	*rule = x->contract && q.name_length ? contract_name_rule(x->contract, &q) : 0;
+	return x->contract ? contract_choose(x->contract, &q, &none, &lowered) : NULL;
+}
+
+uint16_t explained_name_rule(const struct explained *x)
+{
+	uint16_t rule;
+
+	policy_of(x, &rule);
+	return rule ? rule : TENT_RULE_POLICY_UNKNOWN;
+}
+
+static struct plan_list list_of(const struct explained *x)
+{
+	uint16_t rule;
+
+	if (!x->contract)
+		return (struct plan_list){ .allowed = UINT32_MAX };
+	return contract_list(x->contract, policy_of(x, &rule));
+}
+
+/* What may move it, in order of preference. */
+static json_t *transports_json(const struct explained *x)
+{
+	struct plan_list list = list_of(x);
+	json_t *names = json_array();
+
+	for (uint32_t i = 0; i < list.nr; i++)
+		if (plan_lists(&list, list.order[i]))
+			json_array_append_new(names, word_json(WORD_TRANSPORT, list.order[i]));
+	for (uint32_t i = 0; !list.nr && i < x->nr_queues; i++) {
+		uint8_t transport = x->queues[i]->ops->transport;
+
+		if (plan_lists(&list, transport))
+			json_array_append_new(names, word_json(WORD_TRANSPORT, transport));
+	}
+	return names;
+}
+
+static void add_policy(json_t *to, const struct explained *x)
+{
+	const struct contract_config *config = x->contract ? &x->contract->set->config : NULL;
+	uint16_t rule;
+	const struct policy *p = policy_of(x, &rule);
+
+	json_object_set_new(to, "policy", json_string(p ? p->name : "default"));
+	json_object_set_new(to, "authorized_transports", transports_json(x));
+	json_object_set_new(to, "qp_pool", p && p->pool ?
+			    json_string(config->pools[p->pool - 1]) : json_null());
+	if (p && p->service_level >= 0)
+		json_object_set_new(to, "service_level", json_integer(p->service_level));
+	if (p && p->traffic_class >= 0)
+		json_object_set_new(to, "traffic_class", json_integer(p->traffic_class));
+}
+
+/* ---- the contract ------------------------------------------------------ */
+
+static json_t *actions_json(uint8_t actions)
+{
+	json_t *list = json_array();
+
+	for (unsigned int i = 0; qos_action_name(i); i++)
+		if (actions & 1u << i)
+			json_array_append_new(list, json_string(qos_action_name(i)));
+	return list;
+}
+
+static void add_terms(json_t *to, const struct explained *x)
+{
+	const struct qos_terms *t = x->contract ? &x->contract->terms[x->t->intent] : NULL;
+	char matched[CONTRACT_NAME_SIZE + 32] = "compatibility_default";
+
+	if (x->contract)
+		contract_matched_name(x->contract, x->t->intent, matched, sizeof(matched));
+	json_object_set_new(to, "matched_policy", json_string(matched));
+	if (!t)
+		return;
+	json_object_set_new(to, "tenant", json_string(x->contract->name));
+	if (t->given & QOS_HAS_ACTIONS)
+		json_object_set_new(to, "degraded_actions", actions_json(t->actions));
+	if (t->given & QOS_HAS_BYTES)
+		json_object_set_new(to, "max_inflight_bytes",
+				    json_integer((json_int_t)t->max_inflight_bytes));
+	if (t->given & QOS_HAS_REQUESTS)
+		json_object_set_new(to, "max_inflight_requests",
+				    json_integer(t->max_inflight_requests));
+}
+
+json_t *explained_effective(const struct explained *x)
+{
+	json_t *to = json_pack("{s:o,s:o}",
+		"intent", word_json(WORD_INTENT, x->t->intent),
+		"priority", word_json(WORD_PRIORITY, x->t->priority));
+
+	add_policy(to, x);
+	add_terms(to, x);
+	return to;
+}
+
+/* ---- the others -------------------------------------------------------- */
+
+static const char *why_not(const struct explained *x, const struct plan_list *list,
+			   const struct backend_queue *q)
+{
+	const struct transfer *t = x->t;
+
+	if (x->hint && x->hint != q->ops->transport)
+		return "the hint names another";
+	if (!(list->allowed & 1u << q->ops->transport))
+		return "this tenant may not use it";
+	if (!plan_lists(list, q->ops->transport))
+		return "the policy does not list it";
+	if (t->local && t->remote && !q->ops->reaches(q->inst, t->local, t->remote))
+		return "it does not reach both ends";
+	return list->nr ? "the policy prefers another" : "another comes first";
+}
+
+/* Why nobody else moves it. */
+json_t *explained_others(const struct explained *x)
+{
+	struct plan_list list = list_of(x);
+	json_t *others = json_array();
+
+	for (uint32_t i = 0; i < x->nr_queues; i++) {
+		const struct backend_queue *q = x->queues[i];
+
+		if (q != x->t->queue)
+			json_array_append_new(others, json_pack("{s:s,s:s}",
+				"transport", q->ops->name, "why_not", why_not(x, &list, q)));
+	}
+	return others;
+}

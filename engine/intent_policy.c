@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* intent_policy.c - the judge's last stage where tenants have contracts: what a request
+ * wants, against what its tenant may have. Every request is looked at by itself. */
+#include "engine/judge.h"
+
+static struct policy_question question_of(const struct wanted *w, const char *cell,
+					  uint8_t priority, uint64_t length,
+					  const struct transfer *t)
+{
+	return (struct policy_question){
+		.name = cell, .name_length = (uint32_t)w->policy_length,
+		.intent = (uint8_t)w->intent, .priority = priority, .length = length,
+		.file = t->remote->file, .same_machine = !t->remote->far,
+	};
+}
+
+/* By offset of the fields, as everywhere. */
+static struct fault terms_fault(const struct bench *b, const struct contract *c,
+				const struct wanted *w, uint32_t kind)
+{
+	if (!c->listed)
+		return FAULT(TENANT_DENIED, b->j->space->tenant_uid);
+	if (kind & KIND_DENIED)
+		return FAULT(PRIORITY_DENIED, w->priority);
+	if (c->refuses_expired && w->deadline_ns && w->deadline_ns <= b->j->now_ns)
+		return FAULT(DEADLINE_EXPIRED, w->deadline_ns);
+	return NO_FAULT;
+}
+
+struct fault contract_fault(const struct bench *b, const struct wanted *w, const char *cell,
+			    uint64_t length, struct transfer *t)
+{
+	const struct contract *c = b->j->contract;
+	uint32_t kind = b->kinds[KIND_AT(w->intent, w->priority)];
+	const struct policy_question q = question_of(w, cell, kind >> 16 & 0xff, length, t);
+	struct fault f = terms_fault(b, c, w, kind);
+	const struct policy *p;
+	struct plan_list list;
+	uint16_t rule;
+	bool lowered;
+
+	if (f.rule)
+		return f;
+	p = contract_choose(c, &q, &rule, &lowered);
+	if (rule)
+		return (struct fault){ rule, (int64_t)w->policy_length };
+	t->flags |= lowered ? TENT_CQE_F_POLICY_DOWNGRADED : 0;
+	t->flags |= kind & KIND_LOWERED ? TENT_CQE_F_PRIORITY_DOWNGRADED : 0;
+	list = contract_list(c, p);
+	rule = plan_search(b->planner, &list, w->hint, t);
+	return (struct fault){ rule, w->hint };
+}
