@@ -152,7 +152,7 @@ struct engine_peer *peer_find(struct engine *e, const struct engine_address *a)
 
 /* ---- now and then ------------------------------------------------------ */
 
-/* Nobody has a segment of it open. */
+/* Nobody has a segment of it open, and nothing that was moved between us is on its way. */
 static void leave(struct engine *e, struct engine_peer *p)
 {
 	link_end(e, p->link, NULL);
@@ -177,7 +177,7 @@ void peers_patrol(struct engine *e, uint64_t now)
 		far_patrol(e, p, now);
 		if (may_call_again(e, p, now))
 			peer_call(e, p);
-		else if (p->state == PEER_UP && !p->segments)
+		else if (p->state == PEER_UP && !p->segments && p->end->refs == 1)
 			leave(e, p);
 	}
 }

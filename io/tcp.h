@@ -355,8 +355,8 @@ static inline bool tcp_conn_fills(const struct tcp_conn *c)
 /* tcp_post.c. Poller. */
 enum post_result tcp_post(struct backend_queue *queue, struct transfer *t, uint64_t budget);
 bool tcp_cancel(struct backend_queue *queue, struct transfer *t, uint16_t rule);
-/* A head came that answers a frame of ours: false, it does not. */
-bool tcp_answer_head(struct tcp_conn *c);
+/* A head came. 1: it answers a frame of ours; -1: it does not. */
+int tcp_answer_head(struct tcp_conn *c);
 /* All of it came; status: of the tail, or of the checksum. */
 void tcp_answer_end(struct tcp_conn *c, uint16_t status);
 /* After a receive: nobody may wait for what it went to any more. */

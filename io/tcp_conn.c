@@ -279,6 +279,16 @@ static void took(struct tcp_conn *c, uint32_t n)
 }
 
 /* False: more bytes are needed. */
+static int judge_head(struct tcp_conn *c)
+{
+	const struct tcp_head *h = &c->head;
+
+	if (h->magic != TCP_MAGIC || h->version != TCP_VERSION ||
+	    (h->resv[0] | h->resv[1] | h->resv[2]))
+		return -1;
+	return c->line ? tcp_answer_head(c) : tcp_request_head(c);
+}
+
 static bool take_head(struct tcp_conn *c)
 {
 	int rc;
@@ -289,9 +299,7 @@ static bool take_head(struct tcp_conn *c)
 	c->left = 0;
 	c->crc = 0;
 	c->status = 0;
-	rc = c->head.magic != TCP_MAGIC || c->head.version != TCP_VERSION ||
-	     (c->head.resv[0] | c->head.resv[1] | c->head.resv[2]) ? -1 :
-	     c->line ? tcp_answer_head(c) : tcp_request_head(c);
+	rc = judge_head(c);
 	c->stalled = rc == 0;
 	if (rc < 0)
 		tcp_conn_cut(c);

@@ -177,7 +177,7 @@ static void answered(struct tcp_frame *f, uint16_t status)
 	tcp_frame_put(f);
 }
 
-bool tcp_answer_head(struct tcp_conn *c)
+int tcp_answer_head(struct tcp_conn *c)
 {
 	const struct tcp_head *h = &c->head;
 	struct tcp_frame *f = frame_of(c, h->id);
@@ -186,15 +186,15 @@ bool tcp_answer_head(struct tcp_conn *c)
 	if (!f || h->type != (read ? TCP_DATA : TCP_DONE) || h->address || h->handle ||
 	    h->flags != (read && !h->status ? f->head.flags : 0) ||
 	    h->length != (read && !h->status ? f->head.length : 0))
-		return false;
+		return -1;
 	if (!h->length) {
 		answered(f, h->status);
-		return true;
+		return 1;
 	}
 	c->frame = f;
 	c->left = h->length;
 	c->payload = f->job ? transfer_local(f->job->transfer) + f->at : NULL;
-	return true;
+	return 1;
 }
 
 void tcp_answer_end(struct tcp_conn *c, uint16_t status)

@@ -152,7 +152,7 @@ static void memory_that_is_unregistered_under_way_is_let_go_of(void **state)
 			assert_int_equal(p.theirs[i], 0xee);
 		assert_int_equal(tent_client_register(p.owner, p.theirs, SIZE,
 						      TENT_PERM_GLOBAL_READ_WRITE, NULL, 0), 0);
-		expect_buffers(p.user, p.id, 1);
+		far_expect_buffers(p.user, p.id, 1);
 	}
 	pair_close(&p);
 }

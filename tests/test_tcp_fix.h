@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "tests/common/far.h"
 #include "tests/common/wire.h"
 
 #define NR(list) (sizeof(list) / sizeof(list[0]))
@@ -44,25 +45,6 @@ static inline bool is_zero(const uint8_t *p, size_t n)
 	return n == 0 || (!*p && !memcmp(p, p + 1, n - 1));
 }
 
-static inline int buffers(struct tent_client *c, tent_segment_id_t id)
-{
-	tent_segment_info_t info = { 0 };
-	int nr;
-
-	if (tent_client_segment_info(c, id, &info))
-		return -(int)engine_fix_rule();
-	nr = info.num_buffers;
-	free(info.buffers);
-	return nr;
-}
-
-static inline void expect_buffers(struct tent_client *c, tent_segment_id_t id, int expected)
-{
-	for (int i = 0; i < 2000 && buffers(c, id) != expected; i++)
-		poll(NULL, 0, 5);
-	assert_int_equal(buffers(c, id), expected);
-}
-
 static inline uint8_t *memory_of(struct tent_client *c, int permission)
 {
 	void *p;
@@ -80,12 +62,7 @@ static inline void pair_open_from(struct pair *p, struct engine_fix *here, struc
 	p->user = engine_fix_attach(here, NULL);
 	p->mine = memory_of(p->user, TENT_PERM_LOCAL_READ_WRITE);
 	assert_int_equal(tent_ring_open(p->user, 512, 512, &p->ring), 0);
-	if (tent_client_open_segment(p->user, tent_client_segment(p->owner), &p->id)) {
-		struct tent_error_info info = { .size = sizeof(info) };
-
-		tent_client_error(&info);
-		fail_msg("open: %s", info.message);
-	}
+	p->id = far_open_it(p->user, tent_client_segment(p->owner));
 }
 
 static inline void pair_open(struct pair *p, int permission)

@@ -441,7 +441,7 @@ static void one_who_confirms_nothing_is_left(void **state)
 	assert_int_equal(tent_client_unregister(s.pair.owner, s.pair.theirs, SIZE), 0);
 	assert_int_equal(tent_client_register(s.pair.owner, s.pair.theirs, SIZE,
 					      TENT_PERM_GLOBAL_READ_WRITE, NULL, 0), 0);
-	expect_buffers(s.pair.user, s.pair.id, 1);
+	far_expect_buffers(s.pair.user, s.pair.id, 1);
 	expect_honest(&s, 1);
 	stage_close(&s);
 }

@@ -1,0 +1,612 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_tcp_ask.c - an engine that uses a segment of a peer played by hand, who answers
+ * wrongly, or not at all, or leaves: how its requests end.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "io/crc32c.h"
+#include "tests/common/data.h"
+#include "tests/test_tcp_fix.h"
+
+#define THEIRS 0x100000u	/* where the peer says that its memory is */
+#define CHUNK 65536u
+#define TOKEN "0123456789abcdef00000000000000ff"
+
+struct stage {
+	int listener, data_listener;
+	struct wire link;
+	struct tent_client *user;
+	struct tent_ring *ring;
+	uint8_t *mine;
+	pthread_t thread;
+	char name[TENT_CTL_NAME_SIZE];
+	tent_segment_id_t id;
+	uint32_t rule;
+	int fd;			/* the data connection */
+	struct tcp_hello hello;	/* what it began with */
+};
+
+static int listen_any(uint16_t *port)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	socklen_t size = sizeof(a);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+	assert_int_equal(listen(fd, 8), 0);
+	getsockname(fd, (struct sockaddr *)&a, &size);
+	*port = ntohs(a.sin_port);
+	return fd;
+}
+
+static void *opens(void *arg)
+{
+	struct stage *s = arg;
+
+	s->rule = tent_client_open_segment(s->user, s->name, &s->id) ? engine_fix_rule() : 0;
+	return NULL;
+}
+
+static json_t *page(void)
+{
+	return json_pack("{s:s,s:s,s:i,s:o,s:o,s:i,s:i,s:i,s:[[o,o,i,s]]}", "type", "segment",
+			 "segment", "kv", "uid", (int)getuid(), "life", frame_hex(50), "version",
+			 frame_hex(1), "first", 0, "total", 1, "handle", 17, "buffers",
+			 frame_hex(THEIRS), frame_hex(SIZE), 2, "cpu:0");
+}
+
+/* The segment is open, and the port of data is told. */
+static void stage_open(struct stage *s)
+{
+	uint16_t port, data_port;
+	json_t *hello = wire_hello(5);
+
+	memset(s, 0, sizeof(*s));
+	s->fd = -1;
+	s->listener = listen_any(&port);
+	s->data_listener = listen_any(&data_port);
+	snprintf(s->name, sizeof(s->name), "127.0.0.1:%u/kv", port);
+	s->user = engine_fix_attach(&one, NULL);
+	s->mine = memory_of(s->user, TENT_PERM_LOCAL_READ_WRITE);
+	s->ring = engine_fix_ring(s->user);
+	assert_int_equal(pthread_create(&s->thread, NULL, opens, s), 0);
+	frame_reader_init(&s->link.reader, FRAME_MAX);
+	s->link.fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC);
+	json_decref(wire_expect(&s->link, "hello"));
+	json_object_set_new(hello, "data_port", json_integer(data_port));
+	json_object_set_new(hello, "data_token", json_string(TOKEN));
+	wire_send(&s->link, hello);
+	json_decref(wire_expect(&s->link, "describe"));
+	wire_send(&s->link, page());
+	pthread_join(s->thread, NULL);
+	assert_int_equal(s->rule, 0);
+}
+
+static void stage_close(struct stage *s)
+{
+	if (s->fd >= 0)
+		close(s->fd);
+	close(s->data_listener);
+	close(s->listener);
+	tent_ring_close(s->ring);
+	wire_close(&s->link);
+	tent_client_detach(s->user);
+}
+
+static void submit(struct stage *s, int opcode, uint64_t at, uint64_t n)
+{
+	struct tent_request_v1 r = engine_fix_request(opcode, s->mine + at, s->id,
+						      (void *)(uintptr_t)(THEIRS + at), n);
+
+	engine_fix_submit(s->ring, &r);
+}
+
+/* Who calls for data, and what it says. */
+static int stage_take(struct stage *s, struct tcp_hello *h)
+{
+	int fd = accept4(s->data_listener, NULL, NULL, SOCK_CLOEXEC);
+
+	assert_true(fd >= 0);
+	data_receive(fd, h, sizeof(*h));
+	return fd;
+}
+
+static void welcome(int fd, uint64_t connection, uint32_t depth)
+{
+	const struct tcp_welcome w = {
+		.magic = TCP_HELLO_MAGIC, .version = TCP_VERSION, .depth = depth,
+		.connection = connection,
+	};
+
+	data_send(fd, &w, sizeof(w));
+}
+
+static void stage_accept(struct stage *s)
+{
+	s->fd = stage_take(s, &s->hello);
+	assert_int_equal(s->hello.purpose, TCP_FOR_DATA);
+	welcome(s->fd, s->hello.connection, 64);
+}
+
+static struct tcp_head next(struct stage *s)
+{
+	struct tcp_head h;
+
+	data_receive(s->fd, &h, sizeof(h));
+	assert_true(h.magic == TCP_MAGIC && h.version == TCP_VERSION && !h.status);
+	assert_int_equal(h.handle, 17);
+	return h;
+}
+
+/* A request, with the payload of a WRITE, which must have the sum that it says. */
+static struct tcp_head next_whole(struct stage *s, uint8_t *bytes)
+{
+	struct tcp_head h = next(s);
+	struct tcp_tail tail;
+
+	if (h.type != TCP_WRITE)
+		return h;
+	data_receive(s->fd, bytes, h.length);
+	data_receive(s->fd, &tail, sizeof(tail));
+	assert_int_equal(tail.crc32c, crc32c(0, bytes, h.length));
+	assert_int_equal(tail.status, 0);
+	return h;
+}
+
+static struct tcp_head answer_to(const struct tcp_head *h)
+{
+	return (struct tcp_head){
+		.magic = TCP_MAGIC, .version = TCP_VERSION, .id = h->id,
+		.type = h->type == TCP_READ ? TCP_DATA : TCP_DONE,
+		.length = h->type == TCP_READ ? h->length : 0,
+		.flags = h->type == TCP_READ ? h->flags : 0,
+	};
+}
+
+static void answer(struct stage *s, const struct tcp_head *h, const uint8_t *bytes)
+{
+	struct tcp_head a = answer_to(h);
+	struct tcp_tail tail = { 0 };
+
+	data_send(s->fd, &a, sizeof(a));
+	if (!a.length)
+		return;
+	tail.crc32c = crc32c(0, bytes, a.length);
+	data_send(s->fd, bytes, a.length);
+	data_send(s->fd, &tail, sizeof(tail));
+}
+
+static void expect(struct tent_completion done, int error, uint32_t rule)
+{
+	assert_int_not_equal(done.status, TENT_STATUS_COMPLETED);
+	if (done.error != error || done.rule != rule)
+		fail_msg("error %d, rule %u", done.error, done.rule);
+}
+
+/* ---- what it says ------------------------------------------------------ */
+
+static void a_request_travels_in_pieces_that_cover_it_once(void **state)
+{
+	enum { BYTES = 1000000 };
+	static uint8_t theirs[SIZE];
+	struct stage s;
+	uint64_t got = 0;
+
+	(void)state;
+	stage_open(&s);
+	for (int opcode = TENT_OPCODE_READ; opcode <= TENT_OPCODE_WRITE; opcode++) {
+		fill(s.mine, SIZE, 1);
+		fill(theirs, SIZE, 2);
+		submit(&s, opcode, 77, BYTES);
+		if (s.fd < 0)
+			stage_accept(&s);
+		for (got = 0; got < BYTES; ) {
+			static uint8_t bytes[CHUNK];
+			struct tcp_head h = next_whole(&s, bytes);
+			uint64_t at = h.address - THEIRS;
+
+			assert_true(at == 77 + got && h.length <= CHUNK);
+			if (h.type == TCP_WRITE)
+				memcpy(theirs + at, bytes, h.length);
+			answer(&s, &h, theirs + at);
+			got += h.length;
+		}
+		completed(engine_fix_wait(s.ring), BYTES);
+		assert_memory_equal(s.mine + 77, theirs + 77, BYTES);
+	}
+	assert_true(s.hello.token[0] == 0x0123456789abcdef && s.hello.token[1] == 0xff);
+	assert_true(s.hello.called_epoch == 5 && s.hello.caller_epoch && s.hello.connection);
+	stage_close(&s);
+}
+
+/* ---- what it is told --------------------------------------------------- */
+
+static void what_the_owner_refuses_ends_with_its_rule(void **state)
+{
+	static const struct {
+		uint16_t status, rule;
+	} rows[] = {
+		{ TENT_RULE_TARGET_UNREGISTERED, TENT_RULE_TARGET_UNREGISTERED },
+		{ TENT_RULE_TARGET_PERMISSION, TENT_RULE_TARGET_PERMISSION },
+		{ TENT_RULE_TARGET_GONE, TENT_RULE_TARGET_GONE },
+		{ TENT_RULE_INTEGRITY, TENT_RULE_INTEGRITY },
+		{ TENT_RULE_CANCELED, TENT_RULE_SYSTEM }, { 9999, TENT_RULE_SYSTEM },
+	};
+	static uint8_t bytes[64];
+	struct tcp_head h, a;
+	struct stage s;
+
+	(void)state;
+	stage_open(&s);
+	for (size_t i = 0; i < NR(rows); i++) {
+		submit(&s, i & 1 ? TENT_OPCODE_READ : TENT_OPCODE_WRITE, 0, 64);
+		if (s.fd < 0)
+			stage_accept(&s);
+		h = next_whole(&s, bytes);
+		a = answer_to(&h);
+		a.status = rows[i].status;
+		a.length = a.flags = 0;
+		data_send(s.fd, &a, sizeof(a));
+		expect(engine_fix_wait(s.ring), tent_rule_error(rows[i].rule), rows[i].rule);
+	}
+	stage_close(&s);
+}
+
+static void an_answer_whose_sum_is_wrong_is_no_success(void **state)
+{
+	static uint8_t bytes[64];
+	struct tcp_head h, a;
+	struct tcp_tail tail;
+	struct stage s;
+
+	(void)state;
+	stage_open(&s);
+	submit(&s, TENT_OPCODE_READ, 0, 64);
+	stage_accept(&s);
+	h = next(&s);
+	a = answer_to(&h);
+	tail = (struct tcp_tail){ .crc32c = crc32c(0, bytes, 64) ^ 1 };
+	data_send(s.fd, &a, sizeof(a));
+	data_send(s.fd, bytes, 64);
+	data_send(s.fd, &tail, sizeof(tail));
+	expect(engine_fix_wait(s.ring), TENT_ERR_RUNTIME, TENT_RULE_INTEGRITY);
+	stage_close(&s);
+}
+
+static void an_answer_to_nothing_ends_the_connection(void **state)
+{
+	static uint8_t bytes[128];
+	struct stage s;
+
+	(void)state;
+	stage_open(&s);
+	for (int wrong = 0; wrong < 8; wrong++) {
+		struct tcp_head h, a;
+
+		submit(&s, TENT_OPCODE_READ, 0, 64);
+		stage_accept(&s);
+		h = next(&s);
+		a = answer_to(&h);
+		a.id += wrong == 0;
+		a.id += wrong == 1 ? 1ull << 32 : 0;
+		a.type = wrong == 2 ? TCP_DONE : wrong == 3 ? TCP_READ : a.type;
+		a.length += wrong == 4 ? 1 : 0;
+		a.status = wrong == 5 ? TENT_RULE_TARGET_GONE : 0;
+		a.flags ^= wrong == 6 ? TCP_F_CRC : 0;
+		a.address = wrong == 7;
+		data_send(s.fd, &a, sizeof(a));
+		send(s.fd, bytes, sizeof(bytes), MSG_NOSIGNAL);
+		expect(engine_fix_wait(s.ring), TENT_ERR_PEER_UNREACHABLE, TENT_RULE_PEER_LOST);
+		data_expect_end(s.fd);
+	}
+	s.fd = -1;
+	stage_close(&s);
+}
+
+static void a_port_that_does_not_answer_ends_what_waits(void **state)
+{
+	struct stage s;
+
+	(void)state;
+	stage_open(&s);
+	close(s.data_listener);
+	submit(&s, TENT_OPCODE_WRITE, 0, 64);
+	expect(engine_fix_wait(s.ring), TENT_ERR_PEER_UNREACHABLE, TENT_RULE_PEER_LOST);
+	s.data_listener = dup(s.listener);
+	stage_close(&s);
+}
+
+/* ---- ends -------------------------------------------------------------- */
+
+/* A READ that is out of time ends though nobody answers; what comes for it afterwards
+ * goes nowhere, and the connection is of use. */
+static void a_read_out_of_time_ends_and_its_memory_is_left_alone(void **state)
+{
+	static uint8_t bytes[CHUNK];
+	struct tcp_head h, second;
+	struct stage s;
+
+	(void)state;
+	stage_open(&s);
+	memset(bytes, 0x66, sizeof(bytes));
+	submit(&s, TENT_OPCODE_READ, 0, CHUNK);
+	stage_accept(&s);
+	h = next(&s);
+	expect(engine_fix_wait(s.ring), TENT_ERR_TIMEOUT, TENT_RULE_TIMEOUT);
+	answer(&s, &h, bytes);
+	submit(&s, TENT_OPCODE_READ, CHUNK, CHUNK);
+	second = next(&s);
+	answer(&s, &second, bytes);
+	completed(engine_fix_wait(s.ring), CHUNK);
+	assert_true(is_zero(s.mine, CHUNK));
+	assert_int_equal(s.mine[CHUNK], 0x66);
+	stage_close(&s);
+}
+
+/* Half of its payload is here, the kernel waits for more. */
+static void a_read_out_of_time_in_its_middle_is_fenced_too(void **state)
+{
+	static uint8_t bytes[CHUNK];
+	struct tcp_head h, a;
+	struct tcp_tail tail = { 0 };
+	struct stage s;
+
+	(void)state;
+	stage_open(&s);
+	memset(bytes, 0x66, sizeof(bytes));
+	submit(&s, TENT_OPCODE_READ, 0, CHUNK);
+	stage_accept(&s);
+	h = next(&s);
+	a = answer_to(&h);
+	data_send(s.fd, &a, sizeof(a));
+	data_send(s.fd, bytes, CHUNK / 2);
+	expect(engine_fix_wait(s.ring), TENT_ERR_TIMEOUT, TENT_RULE_TIMEOUT);
+	memset(s.mine, 0, CHUNK);
+	data_send(s.fd, bytes, CHUNK / 2);
+	data_send(s.fd, &tail, sizeof(tail));
+	submit(&s, TENT_OPCODE_WRITE, CHUNK, 64);
+	h = next_whole(&s, bytes);
+	answer(&s, &h, NULL);
+	completed(engine_fix_wait(s.ring), 64);
+	assert_true(is_zero(s.mine, CHUNK));
+	stage_close(&s);
+}
+
+/* The connection is cut; then the other side is asked, and says so. */
+static void a_write_that_nobody_answers_ends_when_it_is_fenced(void **state)
+{
+	static uint8_t bytes[64];
+	struct tent_completion done;
+	struct tcp_hello h;
+	struct stage s;
+	int fence;
+
+	(void)state;
+	stage_open(&s);
+	submit(&s, TENT_OPCODE_WRITE, 0, 64);
+	stage_accept(&s);
+	next_whole(&s, bytes);
+	fence = stage_take(&s, &h);
+	assert_int_equal(h.purpose, TCP_FOR_FENCE);
+	assert_true(h.connection == s.hello.connection && h.token[1] == 0xff);
+	data_expect_end(s.fd);
+	s.fd = -1;
+	welcome(fence, h.connection, 0);
+	done = engine_fix_wait(s.ring);
+	expect(done, TENT_ERR_TIMEOUT, TENT_RULE_TIMEOUT);
+	assert_int_equal(done.flags & TENT_CQE_F_TARGET_UNFENCED, 0);
+	close(fence);
+	stage_close(&s);
+}
+
+static void a_write_that_nobody_fences_says_so(void **state)
+{
+	static uint8_t bytes[64];
+	struct tent_completion done;
+	struct stage s;
+
+	(void)state;
+	stage_open(&s);
+	submit(&s, TENT_OPCODE_WRITE, 0, 64);
+	stage_accept(&s);
+	next_whole(&s, bytes);
+	close(s.data_listener);
+	done = engine_fix_wait(s.ring);
+	expect(done, TENT_ERR_TIMEOUT, TENT_RULE_TIMEOUT);
+	assert_true(done.flags & TENT_CQE_F_TARGET_UNFENCED);
+	s.data_listener = dup(s.listener);
+	stage_close(&s);
+}
+
+static void a_connection_that_is_closed_in_order_is_fenced(void **state)
+{
+	static uint8_t bytes[64];
+	struct tent_completion done;
+	struct stage s;
+
+	(void)state;
+	stage_open(&s);
+	submit(&s, TENT_OPCODE_WRITE, 0, 64);
+	stage_accept(&s);
+	next_whole(&s, bytes);
+	close(s.fd);
+	s.fd = -1;
+	done = engine_fix_wait(s.ring);
+	expect(done, TENT_ERR_PEER_UNREACHABLE, TENT_RULE_PEER_LOST);
+	assert_int_equal(done.flags & TENT_CQE_F_TARGET_UNFENCED, 0);
+	stage_close(&s);
+}
+
+/* Whoever resets it may not be the owner. */
+static void a_connection_that_is_reset_is_not(void **state)
+{
+	const struct linger abort = { .l_onoff = 1 };
+	static uint8_t bytes[64];
+	struct tent_completion done;
+	struct tcp_hello h;
+	struct stage s;
+	int fence;
+
+	(void)state;
+	stage_open(&s);
+	submit(&s, TENT_OPCODE_WRITE, 0, 64);
+	stage_accept(&s);
+	next_whole(&s, bytes);
+	setsockopt(s.fd, SOL_SOCKET, SO_LINGER, &abort, sizeof(abort));
+	close(s.fd);
+	s.fd = -1;
+	fence = stage_take(&s, &h);
+	assert_int_equal(h.purpose, TCP_FOR_FENCE);
+	close(fence);				/* not now; it is asked again */
+	fence = stage_take(&s, &h);
+	welcome(fence, h.connection, 0);
+	done = engine_fix_wait(s.ring);
+	expect(done, TENT_ERR_PEER_UNREACHABLE, TENT_RULE_PEER_LOST);
+	assert_int_equal(done.flags & TENT_CQE_F_TARGET_UNFENCED, 0);
+	close(fence);
+	stage_close(&s);
+}
+
+/* What was not begun is no part of what broke. */
+static void what_had_not_begun_goes_on_over_a_new_connection(void **state)
+{
+	enum { MANY = 40 };
+	static uint8_t bytes[CHUNK];
+	struct tcp_hello first;
+	struct stage s;
+	int lost = 0, done = 0, fd;
+
+	(void)state;
+	stage_open(&s);
+	for (uint64_t i = 0; i < MANY; i++)	/* more than the 4 frames that it may send */
+		submit(&s, TENT_OPCODE_WRITE, i * CHUNK, CHUNK);
+	fd = s.fd = stage_take(&s, &first);
+	welcome(s.fd, first.connection, 4);
+	next_whole(&s, bytes);
+	shutdown(fd, SHUT_WR);
+	stage_accept(&s);
+	close(fd);
+	for (int i = 0; i < MANY; i++) {
+		struct tent_completion c;
+
+		if (lost == 4) {
+			struct tcp_head h = next_whole(&s, bytes);
+
+			answer(&s, &h, NULL);
+		}
+		c = engine_fix_wait(s.ring);
+		lost += c.rule == TENT_RULE_PEER_LOST;
+		done += c.status == TENT_STATUS_COMPLETED;
+	}
+	assert_int_equal(lost, 4);
+	assert_int_equal(done, MANY - 4);
+	stage_close(&s);
+}
+
+static void tune_base(struct engine_config *c)
+{
+	wire_tune(c);
+	wire_set(c, "peers/keepalive_ms", "20000");
+	wire_set(c, "transports/tcp/chunk_bytes", "65536");
+	wire_set(c, "transports/tcp/crc32c", "true");
+	wire_set(c, "transports/tcp/fence_ms", "400");
+	wire_set(c, "engine/priorities", "false");
+}
+
+static void tune_patient(struct engine_config *c)
+{
+	tune_base(c);
+	wire_set(c, "engine/request_timeout_ms", "60000");
+}
+
+static void tune_hasty(struct engine_config *c)
+{
+	tune_base(c);
+	wire_set(c, "engine/request_timeout_ms", "1000");
+	wire_set(c, "transports/tcp/fence_ms", "2000");
+}
+
+static void tune_by_epoll(struct engine_config *c)
+{
+	tune_hasty(c);
+	wire_set(c, "transports/tcp/io_uring", "false");
+}
+
+static void tune_unfenced(struct engine_config *c)
+{
+	tune_hasty(c);
+	wire_set(c, "transports/tcp/fence_ms", "200");
+}
+
+static int patient(void **state)
+{
+	(void)state;
+	engine_fix_start(&one, tune_patient);
+	return 0;
+}
+
+static int hasty(void **state)
+{
+	(void)state;
+	engine_fix_start(&one, tune_hasty);
+	return 0;
+}
+
+static int hasty_by_epoll(void **state)
+{
+	(void)state;
+	engine_fix_start(&one, tune_by_epoll);
+	return 0;
+}
+
+static int unconfirmed(void **state)
+{
+	(void)state;
+	engine_fix_start(&one, tune_unfenced);
+	return 0;
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	engine_fix_stop(&one);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest in_time[] = {
+		cmocka_unit_test(a_request_travels_in_pieces_that_cover_it_once),
+		cmocka_unit_test(what_the_owner_refuses_ends_with_its_rule),
+		cmocka_unit_test(an_answer_whose_sum_is_wrong_is_no_success),
+		cmocka_unit_test(an_answer_to_nothing_ends_the_connection),
+		cmocka_unit_test(a_port_that_does_not_answer_ends_what_waits),
+		cmocka_unit_test(a_connection_that_is_closed_in_order_is_fenced),
+		cmocka_unit_test(a_connection_that_is_reset_is_not),
+		cmocka_unit_test(what_had_not_begun_goes_on_over_a_new_connection),
+	};
+	const struct CMUnitTest out_of_time[] = {
+		cmocka_unit_test(a_read_out_of_time_ends_and_its_memory_is_left_alone),
+		cmocka_unit_test(a_read_out_of_time_in_its_middle_is_fenced_too),
+		cmocka_unit_test(a_write_that_nobody_answers_ends_when_it_is_fenced),
+	};
+	const struct CMUnitTest unfenced[] = {
+		cmocka_unit_test(a_write_that_nobody_fences_says_so),
+	};
+	int failed = 0;
+
+	failed += cmocka_run_group_tests_name("in time", in_time, patient, stop);
+	failed += cmocka_run_group_tests_name("out of time", out_of_time, hasty, stop);
+	failed += cmocka_run_group_tests_name("the same by epoll", out_of_time, hasty_by_epoll, stop);
+	failed += cmocka_run_group_tests_name("unfenced", unfenced, unconfirmed, stop);
+	return failed;
+}
