@@ -30,13 +30,17 @@ bool client_flight_over(struct engine *e, struct client *c)
 	return true;
 }
 
-/* What clients received since they asked last is known only when it is looked for. */
-static void look_at_all(struct engine *e, const struct tenant *t)
+/* What clients received since they asked last is known only when it is looked for. Who
+ * has us look at many pays for it. */
+static void look_at_all(struct engine *e, struct client *asks)
 {
+	uint64_t before = clock_thread_cpu_ns();
+
 	for (struct client *c = e->clients; c; c = c->next) {
-		if (c->tenant == t)
+		if (c->tenant == asks->tenant)
 			client_flight_over(e, c);
 	}
+	client_pays(asks, clock_thread_cpu_ns() - before);
 }
 
 bool client_may_reply(struct engine *e, struct client *c, uint32_t nr_fds)
@@ -45,7 +49,7 @@ bool client_may_reply(struct engine *e, struct client *c, uint32_t nr_fds)
 		return true;
 	client_flight_over(e, c);
 	if (!client_charge(e, c, RESOURCE_FDS, nr_fds)) {
-		look_at_all(e, c->tenant);
+		look_at_all(e, c);
 		if (!client_charge(e, c, RESOURCE_FDS, nr_fds)) {
 			client_refuse_text(e, c, TENT_RULE_CLIENT_LIMIT,
 					   c->tenant->used[RESOURCE_FDS],

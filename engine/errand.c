@@ -16,7 +16,16 @@
 /* errand.life, R12/A12. Whoever exchanges it second knows what the first one did. */
 enum { LIFE_OUT = 0, LIFE_BACK = 1, LIFE_ABANDONED = 2 };
 
-static uint32_t nr_strays;	/* threads that nobody counts elsewhere; no pair */
+/* Descriptors to be closed, and threads that nobody counts elsewhere. All threads may be
+ * stuck: then the rest waits for one of them, and nobody for the rest. */
+static struct {
+	pthread_mutex_t lock;
+	struct stray {
+		struct stray *next;
+		int fd;
+	} *first;
+	uint32_t nr_threads;
+} strays = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* Without room for descriptors the kernel says that there are some, and keeps them. A
  * reset is told once, before what is still in the queue. */
@@ -190,20 +199,49 @@ bool errand_abandon(struct errand *errand)
 	return exchange(&errand->life, (uint32_t)LIFE_ABANDONED) == LIFE_OUT;
 }
 
+static struct stray *stray_next(void)
+{
+	struct stray *s;
+
+	pthread_mutex_lock(&strays.lock);
+	s = strays.first;
+	if (s)
+		strays.first = s->next;
+	else
+		strays.nr_threads--;
+	pthread_mutex_unlock(&strays.lock);
+	return s;
+}
+
 static void *stray_main(void *arg)
 {
-	close((int)(intptr_t)arg);
-	fetch_add(&nr_strays, -1u); /* no pair */
+	struct stray *s;
+
+	(void)arg;
+	while ((s = stray_next())) {
+		close(s->fd);
+		free(s);
+	}
 	return NULL;
 }
 
 void errand_close_stray(int fd)
 {
+	struct stray *s = malloc(sizeof(*s));
 	pthread_t thread;
+	bool start;
 
-	if (fetch_add(&nr_strays, 1u) < STRAYS_MAX && /* no pair */
-	    thread_start_small(&thread, true, stray_main, (void *)(intptr_t)fd) == 0)
+	if (!s) {
+		close(fd);
 		return;
-	fetch_add(&nr_strays, -1u);
-	close(fd);
+	}
+	s->fd = fd;
+	pthread_mutex_lock(&strays.lock);
+	s->next = strays.first;
+	strays.first = s;
+	start = strays.nr_threads < STRAYS_MAX;
+	strays.nr_threads += start;
+	pthread_mutex_unlock(&strays.lock);
+	if (start && thread_start_small(&thread, true, stray_main, NULL) < 0)
+		stray_main(NULL);
 }

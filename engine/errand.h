@@ -54,7 +54,7 @@ int errand_close(struct engine *e, struct client *c);
  * way back already (false). */
 bool errand_abandon(struct errand *errand);
 
-/* Closes fd, whatever that takes, and tells nobody. */
+/* Closes fd, whatever that takes, and tells nobody. Any thread; waits for nothing. */
 void errand_close_stray(int fd);
 /* Nothing more arrives at a connected socket. True: and nothing is left in it, so that
  * closing it cannot block. */

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,12 +29,15 @@
 #include <tent/rules.h>
 
 #include "engine/control.h"
+#include "engine/errand.h"
 #include "ring/order.h"
 #include "tests/common/engine_fix.h"
 
 #define LARGE ((size_t)64 << 30)	/* the most that one client may allocate by default */
 
-enum hold { HOLD_NOTHING, HOLD_MAKING, HOLD_UNMAPPING, HOLD_CLOSING, HOLD_WORKER };
+enum hold {
+	HOLD_NOTHING, HOLD_MAKING, HOLD_UNMAPPING, HOLD_CLOSING, HOLD_WORKER, HOLD_STRAYS
+};
 
 static uint32_t hold;		/* enum hold; whoever is held sets it back */
 static uint32_t by_control;	/* the control thread did it itself */
@@ -45,13 +49,21 @@ static pthread_t control;	/* the engine's */
 
 static void stop_here(void)
 {
-	bool is_control = pthread_equal(pthread_self(), control);
+	bool is_control = pthread_equal(pthread_self(), load_relaxed(&control));
 
 	store_relaxed(&hold, (uint32_t)HOLD_NOTHING);
 	if (is_control)
 		store_relaxed(&by_control, 1u);
 	sem_post(&held);
 	if (!is_control)
+		sem_wait(&go_on);
+}
+
+static void stop_stray(void)
+{
+	if (pthread_equal(pthread_self(), load_relaxed(&control)))
+		store_relaxed(&by_control, 1u);
+	else
 		sem_wait(&go_on);
 }
 
@@ -103,6 +115,8 @@ int close(int fd)
 		stop_here();
 	if (is_held_here(HOLD_WORKER) && is_process_memory(fd))
 		stop_here();
+	if (is_held_here(HOLD_STRAYS) && fstat(fd, &s) == 0 && s.st_ino == held_file)
+		stop_stray();
 	return real(fd);
 }
 
@@ -120,7 +134,7 @@ long syscall(long number, ...)
 	if (!real)
 		real = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
 	if (number == SYS_futex && args[1] == FUTEX_WAIT &&
-	    pthread_equal(pthread_self(), control))
+	    pthread_equal(pthread_self(), load_relaxed(&control)))
 		store_relaxed(&by_control, 1u);
 	return real(number, args[0], args[1], args[2], args[3], args[4], args[5]);
 }
@@ -321,12 +335,38 @@ static void another_is_served_while_a_memfd_that_was_refused_is_closed(void **st
 	close(fd);
 }
 
+/* More of them than there are threads for it. */
+static void nobody_waits_for_closes_that_do_not_end(void **state)
+{
+	enum { NR = 300 };
+	int fds[NR], fd = large_memfd();
+	pthread_t before = load_relaxed(&control);
+
+	(void)state;
+	store_relaxed(&control, pthread_self());	/* in its place */
+	store_relaxed(&by_control, 0u);
+	for (int i = 0; i < NR; i++)
+		fds[i] = dup(fd);
+	store_relaxed(&hold, (uint32_t)HOLD_STRAYS);
+	for (int i = 0; i < NR; i++)
+		errand_close_stray(fds[i]);
+	assert_int_equal(load_relaxed(&by_control), 0);
+	for (int i = 0; i < NR; i++)
+		sem_post(&go_on);
+	for (int i = 0; i < NR; i++)
+		while (fcntl(fds[i], F_GETFD) >= 0)
+			sched_yield();
+	store_relaxed(&hold, (uint32_t)HOLD_NOTHING);
+	store_relaxed(&control, before);
+	close(fd);
+}
+
 static int setup(void **state)
 {
 	sem_init(&held, 0, 0);
 	sem_init(&go_on, 0, 0);
 	engine_fix_setup(state);
-	control = fix.engine->thread;
+	store_relaxed(&control, fix.engine->thread);
 	return 0;
 }
 
@@ -349,6 +389,7 @@ int main(void)
 		cmocka_unit_test(another_is_served_while_a_worker_does_not_come_out_of_a_copy),
 		cmocka_unit_test(another_is_served_while_a_memfd_is_unregistered),
 		cmocka_unit_test(another_is_served_while_a_memfd_that_was_refused_is_closed),
+		cmocka_unit_test(nobody_waits_for_closes_that_do_not_end),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
