@@ -45,6 +45,7 @@ struct far_end *far_end_create(struct engine *e, const struct link *l)
 	end->epoch = l->epoch;
 	end->token[0] = l->data_token[0];
 	end->token[1] = l->data_token[1];
+	end->prove = link_key(l, end->key);
 	end->refs = 1;
 	if (getpeername(l->fd, (struct sockaddr *)(void *)end->address, &size) == 0) {
 		end->address_size = size;

@@ -71,6 +71,14 @@ int links_open_data(struct engine *e, char *error, size_t size)
 
 /* ---- guests ------------------------------------------------------------ */
 
+_Static_assert(LINK_KEY_SIZE == TLS_EXPORT_SIZE, "the key is one that TLS derives");
+
+/* On a secret link nobody shows a token: whoever reads the wire of data would have it. */
+link_prove link_key(const struct link *l, uint8_t key[LINK_KEY_SIZE])
+{
+	return link_secret(l, "tent data", key) ? tls_prove : NULL;
+}
+
 static struct guest *guest_create(const struct engine *e, const struct link *l)
 {
 	struct guest *g = calloc(1, sizeof(*g));
@@ -80,6 +88,7 @@ static struct guest *guest_create(const struct engine *e, const struct link *l)
 	g->epoch = l->epoch;
 	g->own_epoch = e->epoch;
 	g->refs = 1;
+	g->prove = link_key(l, g->key);
 	if (getrandom(g->token, sizeof(g->token), 0) == sizeof(g->token))
 		return g;
 	free(g);

@@ -148,6 +148,8 @@ bool link_speaks_for(const struct engine *e, const struct link *l, uint32_t uid)
 int links_open_data(struct engine *e, char *error, size_t size);
 /* Who called is let in there; no more. */
 void link_invite(struct engine *e, struct link *l);
+/* What its data connections prove themselves by; NULL: the link is in the clear. */
+link_prove link_key(const struct link *l, uint8_t key[LINK_KEY_SIZE]);
 void link_uninvite(struct engine *e, struct link *l);
 /* A segment that it may name from now on, and as what; NO_HANDLE: none. */
 uint32_t guest_admit(struct guest *g, struct segment *s);

@@ -11,6 +11,7 @@
 #define TENT_ENGINE_MEM_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <tent/ctl.h>
@@ -18,12 +19,21 @@
 
 #include "ring/order.h"
 
+#define LINK_KEY_SIZE 32u
+
+/* Shows that we know the key of a link that is secret, over these bytes: two words that
+ * stand in the place of the token. False: no memory. Any thread. */
+typedef bool (*link_prove)(const uint8_t key[LINK_KEY_SIZE], const void *bytes, size_t size,
+			   uint64_t proof[2]);
+
 /* Another engine, as backends need to know it: where its data connections go. Constant;
  * it outlives every region that points to it. */
 struct far_end {
 	uint64_t own_epoch;		/* ours, as we told it */
 	uint64_t epoch;			/* of the engine there: a new life is a new far_end */
 	uint64_t token[2];		/* shows it that it has invited us */
+	link_prove prove;		/* instead, by key; NULL: the token is shown */
+	uint8_t key[LINK_KEY_SIZE];
 	uint16_t data_port;		/* 0: it moves no bytes for others */
 	uint32_t address_size;
 	uint32_t refs;			/* control thread's */
@@ -38,6 +48,8 @@ struct far_end {
 struct guest {
 	uint64_t epoch, own_epoch;	/* of the engine there; ours */
 	uint64_t token[2];		/* what its data connections show */
+	link_prove prove;		/* or prove, by key; NULL: the token */
+	uint8_t key[LINK_KEY_SIZE];
 	struct segment *segments[GUEST_SEGMENTS]; /* R7/A7; NULL: not, or no more */
 	uint32_t refs;			/* R15/A15: control thread and backend; see guest_put() */
 	void *backend;			/* the backend's */

@@ -290,3 +290,16 @@ bool tls_export(struct tls_session *s, const char *label, uint8_t secret[TLS_EXP
 	return s->up && s->api->SSL_export_keying_material(s->ssl, secret, TLS_EXPORT_SIZE,
 		label, strlen(label), NULL, 0, 0) == 1;
 }
+
+bool tls_prove(const uint8_t secret[TLS_EXPORT_SIZE], const void *bytes, size_t size,
+	       uint64_t proof[2])
+{
+	const char *missing;
+	const struct tls_api *api = tls_api_get(&missing);	/* or there were no secret */
+	unsigned char sum[32];
+
+	if (!api->HMAC(api->EVP_sha256(), secret, TLS_EXPORT_SIZE, bytes, size, sum, NULL))
+		return false;
+	memcpy(proof, sum, 2 * sizeof(proof[0]));
+	return true;
+}

@@ -65,4 +65,9 @@ const char *tls_fault(const struct tls_session *s);
  * constant of ours). False: it is not up. */
 bool tls_export(struct tls_session *s, const char *label, uint8_t secret[TLS_EXPORT_SIZE]);
 
+/* A proof that whoever sends these bytes knows the secret: the first 16 bytes of their
+ * HMAC-SHA-256. Any thread, once there was a session. False: no memory. */
+bool tls_prove(const uint8_t secret[TLS_EXPORT_SIZE], const void *bytes, size_t size,
+	       uint64_t proof[2]);
+
 #endif /* TENT_ENGINE_TLS_H */

@@ -72,6 +72,11 @@ typedef int (*tls_verify)(int good, X509_STORE_CTX *store);
 	X(int, BIO_free, (BIO *bio))						\
 	X(int, BIO_read, (BIO *bio, void *bytes, int size))			\
 	X(int, BIO_write, (BIO *bio, const void *bytes, int size))		\
+	X(const EVP_MD *, EVP_sha256, (void))					\
+	X(unsigned char *, HMAC,						\
+	  (const EVP_MD *md, const void *key, int key_size,			\
+	   const unsigned char *bytes, size_t size, unsigned char *out,		\
+	   unsigned int *out_size))						\
 	X(void, ERR_clear_error, (void))					\
 	X(unsigned long, ERR_peek_error, (void))				\
 	X(const char *, ERR_reason_error_string, (unsigned long error))

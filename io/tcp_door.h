@@ -45,6 +45,7 @@ struct tcp_door {
 	int event_fd, epoll_fd, listen_fd;
 	bool paused;		/* out of descriptors */
 	struct tcp_visits visits, dead;
+	uint64_t last_name;	/* of connections that we made: a count, none comes twice */
 	uint32_t nr_strangers;
 	uint32_t nr_guest_conns;
 	LIST_HEAD(, tcp_guest) guests;

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "io/tcp_door.h"
@@ -95,18 +94,46 @@ void visit_receive(struct tcp_door *d, int fd)
 		visit_ready(d, v);
 }
 
-/* All of them are compared: how long it takes says nothing about a token. */
+/* Compared as a whole: how long it takes says nothing about a token or a proof. */
+static bool is_its(const struct guest *g, const struct tcp_hello *h)
+{
+	uint64_t right[2] = { g->token[0], g->token[1] };
+	struct tcp_hello said = *h;
+
+	if (g->epoch != h->caller_epoch || g->own_epoch != h->called_epoch)
+		return false;
+	said.token[0] = said.token[1] = 0;
+	if (g->prove && !g->prove(g->key, &said, sizeof(said), right))
+		return false;
+	return !((right[0] ^ h->token[0]) | (right[1] ^ h->token[1]));
+}
+
+/* Whoever reads the wire can say again what proved a connection. Its name is then one that
+ * was used, or one so old that nobody knows. */
+static bool is_fresh(struct tcp_guest *g, uint64_t name)
+{
+	uint64_t ahead = name - g->newest, behind = g->newest - name;
+
+	if (!g->guest->prove)
+		return true;
+	if (name > g->newest) {
+		g->seen = (ahead < 64 ? g->seen << ahead : 0) | 1;
+		g->newest = name;
+		return true;
+	}
+	if (behind >= 64 || g->seen >> behind & 1)
+		return false;
+	g->seen |= 1ull << behind;
+	return true;
+}
+
 static struct tcp_guest *guest_of(const struct tcp_door *d, const struct tcp_hello *h)
 {
 	struct tcp_guest *g, *found = NULL;
 
-	LIST_FOREACH(g, &d->guests, all) {
-		const struct guest *a = g->guest;
-
-		if (!((a->token[0] ^ h->token[0]) | (a->token[1] ^ h->token[1]) |
-		      (a->epoch ^ h->caller_epoch) | (a->own_epoch ^ h->called_epoch)))
+	LIST_FOREACH(g, &d->guests, all)
+		if (is_its(g->guest, h))
 			found = g;
-	}
 	return found && !found->ended ? found : NULL;
 }
 
@@ -179,7 +206,7 @@ static void judge(struct tcp_door *d, struct tcp_visit *v)
 {
 	struct tcp_guest *g = is_hello(&v->hello) ? guest_of(d, &v->hello) : NULL;
 
-	if (!g) {
+	if (!g || (v->hello.purpose == TCP_FOR_DATA && !is_fresh(g, v->hello.connection))) {
 		store_relaxed(&d->turned_away, d->turned_away + 1);
 		visit_end(d, v);
 	} else if (v->hello.purpose == TCP_FOR_DATA) {
@@ -244,8 +271,7 @@ void visit_call(struct tcp_door *d, struct tcp_line *l)
 	}
 	c->line = l;
 	l->peer->nr_conns++;
-	if (getrandom(&c->id, sizeof(c->id), 0) != sizeof(c->id))
-		c->id = clock_monotonic_ns() ^ (uintptr_t)c;
+	c->id = ++d->last_name;
 	v->conn = c;
 	if (!dial(d, v))
 		call_failed(d, v);
@@ -271,16 +297,18 @@ static void say_hello(struct tcp_door *d, struct tcp_visit *v)
 {
 	const struct tcp_line *l = v->conn->line;
 	const struct far_end *end = &l->peer->end;
-	const struct tcp_hello h = {
+	struct tcp_hello h = {
 		.magic = TCP_HELLO_MAGIC, .version = TCP_VERSION,
 		.purpose = v->for_fence ? TCP_FOR_FENCE : TCP_FOR_DATA,
 		.level = (uint16_t)l->level, .caller_epoch = end->own_epoch,
-		.called_epoch = end->epoch, .token = { end->token[0], end->token[1] },
-		.connection = v->conn->id,
+		.called_epoch = end->epoch, .connection = v->conn->id,
 	};
+	uint64_t token[2] = { end->token[0], end->token[1] };
+	bool proven = !end->prove || end->prove(end->key, &h, sizeof(h), token);
 
+	memcpy(h.token, token, sizeof(token));
 	v->state = VISIT_SAID;
-	if (send(v->fd, &h, sizeof(h), MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof(h) ||
+	if (!proven || send(v->fd, &h, sizeof(h), MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof(h) ||
 	    watch(d, v, EPOLL_CTL_MOD, EPOLLIN) < 0)
 		call_failed(d, v);
 }
