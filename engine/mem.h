@@ -52,7 +52,9 @@ struct guest {
 	uint8_t key[LINK_KEY_SIZE];
 	struct segment *segments[GUEST_SEGMENTS]; /* R7/A7; NULL: not, or no more */
 	uint32_t refs;			/* R15/A15: control thread and backend; see guest_put() */
-	void *backend;			/* the backend's */
+	void *backend;			/* the backend's, and the rest */
+	uint64_t newest;		/* of the names that data connections proved */
+	uint64_t seen;			/* bit i: newest - i was one of them */
 };
 
 struct contract;

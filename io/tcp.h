@@ -225,8 +225,6 @@ struct tcp_guest {
 	LIST_ENTRY(tcp_guest) all;	/* the door's, and the rest */
 	LIST_HEAD(, tcp_conn) conns;
 	uint32_t nr_conns;
-	uint64_t newest;	/* of the names that connections proved; with a secret */
-	uint64_t seen;		/* bit i: newest - i was one of them */
 	bool ended;
 	struct tcp_note comes, ends;
 };

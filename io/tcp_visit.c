@@ -110,11 +110,11 @@ static bool is_its(const struct guest *g, const struct tcp_hello *h)
 
 /* Whoever reads the wire can say again what proved a connection. Its name is then one that
  * was used, or one so old that nobody knows. */
-static bool is_fresh(struct tcp_guest *g, uint64_t name)
+static bool is_fresh(struct guest *g, uint64_t name)
 {
 	uint64_t ahead = name - g->newest, behind = g->newest - name;
 
-	if (!g->guest->prove)
+	if (!g->prove)
 		return true;
 	if (name > g->newest) {
 		g->seen = (ahead < 64 ? g->seen << ahead : 0) | 1;
@@ -206,7 +206,7 @@ static void judge(struct tcp_door *d, struct tcp_visit *v)
 {
 	struct tcp_guest *g = is_hello(&v->hello) ? guest_of(d, &v->hello) : NULL;
 
-	if (!g || (v->hello.purpose == TCP_FOR_DATA && !is_fresh(g, v->hello.connection))) {
+	if (!g || (v->hello.purpose == TCP_FOR_DATA && !is_fresh(g->guest, v->hello.connection))) {
 		store_relaxed(&d->turned_away, d->turned_away + 1);
 		visit_end(d, v);
 	} else if (v->hello.purpose == TCP_FOR_DATA) {

@@ -369,26 +369,26 @@ static void who_does_not_read_is_left(void **state)
 	struct wire honest, w;
 	size_t size, used = 0;
 	uint8_t *ping = frame_bytes(json_pack("{s:s}", "type", "ping"), &size), many[4096];
-	const int small = 4096;
 	struct engine_address a;
 	struct engine_fix f;
 	int fds;
 
 	(void)state;
-	engine_fix_start(&f, wire_tune);
+	engine_fix_start(&f, patient);
 	a = wire_address(&f);
 	for (; used + size <= sizeof(many); used += size)
 		memcpy(many + used, ping, size);
 	wire_join(&honest, &a, 8);
-	wire_join(&w, &a, 9);
-	setsockopt(w.fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
-	fds = engine_fix_count_fds();
-	/* Until the engine has closed its end: ours may not hear of it, its window is shut. */
+	wire_dial_small(&w, &a);
+	wire_send(&w, wire_hello(9));
+	json_decref(wire_expect(&w, "hello"));
+	fds = engine_fix_quiet(&f, 0);
+	/* The engine reads on until it has closed its end. */
 	while (engine_fix_count_fds() == fds) {
-		for (int i = 0; i < 100; i++)
-			send(w.fd, many, used, MSG_NOSIGNAL | MSG_DONTWAIT);
+		wire_write(&w, many, used);
 		wire_ping(&honest);
 	}
+	wire_expect_fault(&f, "does not read");
 	wire_ping(&honest);
 	wire_close(&w);
 	wire_close(&honest);

@@ -5,7 +5,6 @@
  * keeps an honest peer from being served.
  */
 #define _GNU_SOURCE
-#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -67,17 +66,21 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Dials, proves that it knows the secret, and says hello. */
-static void join(struct wire *w, const struct engine_address *a, uint64_t epoch)
+/* Proves that it knows the secret, and says hello. */
+static void introduce(struct wire *w, uint64_t epoch)
 {
-	const char *fault;
+	const char *fault = wire_secret(w, knows);
 
-	wire_dial(w, a);
-	fault = wire_secret(w, knows);
 	if (fault)
 		fail_msg("TLS: %s", fault);
 	wire_send(w, wire_hello(epoch));
 	json_decref(wire_expect(w, "hello"));
+}
+
+static void join(struct wire *w, const struct engine_address *a, uint64_t epoch)
+{
+	wire_dial(w, a);
+	introduce(w, epoch);
 }
 
 static void an_honest_peer_is_served(void)
@@ -431,7 +434,6 @@ static void who_is_slow_to_prove_anything_is_left_in_time(void **state)
 
 static void who_does_not_read_is_left(void **state)
 {
-	const int small = 4096;
 	struct engine_fix f;
 	struct engine_address a;
 	struct wire honest, w;
@@ -441,15 +443,16 @@ static void who_does_not_read_is_left(void **state)
 	engine_fix_start(&f, with_secret);
 	a = wire_address(&f);
 	join(&honest, &a, 8);
-	join(&w, &a, 9);
-	setsockopt(w.fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
-	fcntl(w.fd, F_SETFL, O_NONBLOCK);
-	fds = engine_fix_count_fds();
+	wire_dial_small(&w, &a);
+	introduce(&w, 9);
+	fds = engine_fix_quiet(&f, 0);
+	/* The engine reads on until it has closed its end. */
 	while (engine_fix_count_fds() == fds) {
 		for (int i = 0; i < 100; i++)
 			wire_send(&w, json_pack("{s:s}", "type", "ping"));
 		wire_ping(&honest);
 	}
+	wire_expect_fault(&f, "does not read");
 	wire_ping(&honest);
 	wire_close(&w);
 	wire_close(&honest);

@@ -70,7 +70,7 @@ void wire_secret_file(char path[64], const char *secret)
 	close(fd);
 }
 
-void wire_dial(struct wire *w, const struct engine_address *a)
+static void dial(struct wire *w, const struct engine_address *a, int room)
 {
 	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
 	struct addrinfo *to;
@@ -82,9 +82,21 @@ void wire_dial(struct wire *w, const struct engine_address *a)
 	assert_int_equal(getaddrinfo(a->host, port, &hints, &to), 0);
 	w->fd = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	assert_true(w->fd >= 0);
+	if (room)
+		setsockopt(w->fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room));
 	if (connect(w->fd, to->ai_addr, to->ai_addrlen) < 0)
 		fail_msg("connect: %s", strerror(errno));
 	freeaddrinfo(to);
+}
+
+void wire_dial(struct wire *w, const struct engine_address *a)
+{
+	dial(w, a, 0);
+}
+
+void wire_dial_small(struct wire *w, const struct engine_address *a)
+{
+	dial(w, a, 16384);
 }
 
 void wire_close(struct wire *w)

@@ -31,6 +31,9 @@ void wire_expect_fault(const struct engine_fix *f, const char *text);
 void wire_secret_file(char path[64], const char *secret);
 
 void wire_dial(struct wire *w, const struct engine_address *a);
+/* The same, to receive few bytes before it is read. Made so after the connection it would
+ * lose what confirms what it sent, and be silent. */
+void wire_dial_small(struct wire *w, const struct engine_address *a);
 void wire_close(struct wire *w);
 /* Speaks TLS from now on, as the end that called. NULL, or what is wrong. */
 const char *wire_secret(struct wire *w, const struct tls *tls);
