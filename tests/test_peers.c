@@ -18,6 +18,8 @@
 
 #define NR(list) (sizeof(list) / sizeof(list[0]))
 
+#define OWNER_FDS 8	/* of a client with memory, at most */
+
 static struct engine_fix one, two;
 static char shared_name[TENT_CTL_NAME_SIZE];	/* what children and threads open */
 
@@ -265,6 +267,14 @@ static void on_that_port(struct engine_config *c)
 		wire_set(c, "rpc_server_port", restart_port);
 }
 
+/* Its owner leaves after it: what he has open is not its. */
+static void stop_under(struct engine_fix *f, struct tent_client *owner)
+{
+	f->fds += OWNER_FDS;
+	engine_fix_stop(f);
+	tent_client_detach(owner);
+}
+
 static void a_restarted_engine_is_another_and_the_old_memory_is_gone(void **state)
 {
 	struct tent_client *user = engine_fix_attach(&one, NULL), *owner;
@@ -281,8 +291,7 @@ static void a_restarted_engine_is_another_and_the_old_memory_is_gone(void **stat
 	memory = engine_fix_memory(owner, 4096);
 	strcpy(name, tent_client_segment(owner));
 	id = far_open_it(user, name);
-	engine_fix_stop(&third);
-	tent_client_detach(owner);
+	stop_under(&third, owner);
 	far_expect_buffers(user, id, -TENT_RULE_TARGET_PEER);
 	assert_int_equal(rule_of_move(user, TENT_OPCODE_WRITE, mine, id, memory),
 			 (uint32_t)-TENT_ERR_PEER_UNREACHABLE);
@@ -297,8 +306,7 @@ static void a_restarted_engine_is_another_and_the_old_memory_is_gone(void **stat
 	assert_int_equal(rule_of_move(user, TENT_OPCODE_WRITE, mine, id, memory),
 			 (uint32_t)-TENT_ERR_ADDRESS);
 	tent_client_detach(user);
-	engine_fix_stop(&third);
-	tent_client_detach(owner);
+	stop_under(&third, owner);
 }
 
 /* ---- what it tells ------------------------------------------------------ */
