@@ -195,9 +195,16 @@ $(B)/sim/hca/tests/%: $(B)/sim/hca/tests/%.o $(call objs,sim/hca/tests/common/*.
 	$(call link,-lcmocka)
 $(B)/sim/hca/tests/fuzz_%: $(B)/sim/hca/tests/fuzz_%.o $(HCA)
 	$(call link,-fsanitize=fuzzer)
-# A program as others write them, which the simulator runs.
-$(B)/sim/hca/judges/life: $(B)/sim/hca/judges/life.o
-	$(call link,-lrdmacm -libverbs)
+# Programs as others write them, which the simulator runs.
+JUDGES	:= $(addprefix $(B)/sim/hca/judges/,life rare rare_asan)
+$(filter-out %_asan,$(JUDGES)): %: %.o $(B)/sim/hca/judges/loop.o
+	$(call link,-lrdmacm -lmlx5 -libverbs)
+# Its runtime in it: what is preloaded comes first otherwise.
+$(B)/sim/hca/judges/rare_asan: sim/hca/judges/rare.c sim/hca/judges/loop.c sim/hca/judges/loop.h
+	@mkdir -p $(@D)
+	@echo "  LD      $@"
+	$(Q)$(CC) $(ALL_CFLAGS) -fsanitize=address \
+		$(if $(findstring clang,$(CC)),,-static-libasan) -o $@ $(filter %.c,$^) -lmlx5 -libverbs
 # These play with two cards and the wire of the tests.
 $(B)/sim/hca/tests/fuzz_hca_wqe $(B)/sim/hca/tests/fuzz_hca_packet: \
 	$(addprefix $(B)/sim/hca/tests/common/,fabric.o fabric_objects.o pair.o)
@@ -262,7 +269,7 @@ check-all: all tests
 
 # Programs that nobody here wrote, on the software ConnectX.
 check-hca: deps-hca
-	@$(MAKE) --no-print-directory sim $(B)/sim/hca/judges/life
+	@$(MAKE) --no-print-directory sim $(JUDGES)
 	@sim/hca/judges/run.sh
 
 asan tsan: deps

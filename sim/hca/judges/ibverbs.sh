@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # The examples of libibverbs: what the device says of itself, and ping-pong over RC, SRQ
-# and UD, polling and by events, in several sizes.
+# and UD, polling and by events, in several sizes; and a program of ours, rare.c, through what
+# none of these uses, also with a sanitizer in it, where doorbells are polled.
 . "$(dirname "$0")/common.sh"
 hosts_up
 
@@ -37,4 +38,12 @@ pingpong "-g 0" 4096
 OPTIONS=(--poll)
 LINK=roce
 pingpong "-g 0" 4096
+for LINK in roce ib; do
+	for mode in --trap --poll; do
+		OPTIONS=($mode)
+		one $A $TENT_BUILD/sim/hca/judges/rare $SIM
+	done
+	OPTIONS=()
+	one $A $TENT_BUILD/sim/hca/judges/rare_asan $SIM
+done
 echo "ibverbs: $passed runs passed"

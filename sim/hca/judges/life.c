@@ -11,9 +11,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
@@ -22,115 +19,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
-#define CHECK(truth)							\
-	do {								\
-		if (!(truth)) {						\
-			printf("life: line %d: not so: %s (%m)\n", __LINE__, #truth); \
-			exit(1);					\
-		}							\
-	} while (0)
-
-enum { TARGET = 4096, ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE };
-
-/* A queue pair connected to itself. */
-struct loop {
-	struct ibv_context *context;
-	struct ibv_pd *pd;
-	struct ibv_mr *mr;
-	struct ibv_comp_channel *channel;
-	struct ibv_cq *cq;
-	struct ibv_qp *qp;
-};
-
-static char memory[2 * TARGET];
-
-static struct ibv_context *open_first(void)
-{
-	struct ibv_device **list = ibv_get_device_list(NULL);
-	struct ibv_context *context;
-
-	CHECK(list && list[0]);
-	context = ibv_open_device(list[0]);
-	ibv_free_device_list(list);
-	CHECK(context);
-	return context;
-}
-
-static void connect_to_itself(struct loop *l)
-{
-	struct ibv_port_attr port;
-	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .port_num = 1,
-				 .qp_access_flags = ACCESS };
-
-	CHECK(!ibv_modify_qp(l->qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-			     IBV_QP_ACCESS_FLAGS));
-	CHECK(!ibv_query_port(l->context, 1, &port));
-	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024,
-		.dest_qp_num = l->qp->qp_num, .max_dest_rd_atomic = 1, .min_rnr_timer = 12,
-		.ah_attr = { .is_global = 1, .port_num = 1, .dlid = port.lid,
-			     .grh.hop_limit = 64 } };
-	CHECK(!ibv_query_gid(l->context, 1, 0, &a.ah_attr.grh.dgid));
-	CHECK(!ibv_modify_qp(l->qp, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-			     IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-			     IBV_QP_MIN_RNR_TIMER));
-	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7,
-				  .rnr_retry = 7, .max_rd_atomic = 1 };
-	CHECK(!ibv_modify_qp(l->qp, &a, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-			     IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC));
-}
-
-static void make(struct loop *l)
-{
-	struct ibv_qp_init_attr init = { .cap = { 16, 16, 1, 1, 0 }, .qp_type = IBV_QPT_RC };
-
-	l->context = open_first();
-	CHECK(l->pd = ibv_alloc_pd(l->context));
-	CHECK(l->mr = ibv_reg_mr(l->pd, memory, sizeof(memory), ACCESS));
-	CHECK(l->channel = ibv_create_comp_channel(l->context));
-	CHECK(l->cq = ibv_create_cq(l->context, 16, NULL, l->channel, 0));
-	init.send_cq = init.recv_cq = l->cq;
-	CHECK(l->qp = ibv_create_qp(l->pd, &init));
-	connect_to_itself(l);
-}
-
-static void drop(struct loop *l)
-{
-	CHECK(!ibv_destroy_qp(l->qp));
-	CHECK(!ibv_destroy_cq(l->cq));
-	CHECK(!ibv_destroy_comp_channel(l->channel));
-	CHECK(!ibv_dereg_mr(l->mr));
-	CHECK(!ibv_dealloc_pd(l->pd));
-	CHECK(!ibv_close_device(l->context));
-}
-
-/* The first bytes of memory go to an address. */
-static enum ibv_wc_status write_to(struct loop *l, void *to, uint32_t rkey)
-{
-	struct ibv_sge s = { (uintptr_t)memory, sizeof(int), l->mr->lkey };
-	struct ibv_send_wr w = { .sg_list = &s, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
-		.send_flags = IBV_SEND_SIGNALED, .wr.rdma = { (uintptr_t)to, rkey } }, *bad;
-	struct ibv_wc wc;
-	int n;
-
-	CHECK(!ibv_post_send(l->qp, &w, &bad));
-	while (!(n = ibv_poll_cq(l->cq, 1, &wc)))
-		;
-	CHECK(n == 1);
-	return wc.status;
-}
-
-static void write_once(struct loop *l)
-{
-	static int value;
-
-	value++;
-	memcpy(memory, &value, sizeof(value));
-	CHECK(write_to(l, memory + TARGET, l->mr->rkey) == IBV_WC_SUCCESS);
-	CHECK(!memcmp(memory + TARGET, &value, sizeof(value)));
-}
+#include "sim/hca/judges/loop.h"
 
 static int nr_descriptors(void)
 {
@@ -156,7 +47,7 @@ static void events_can_be_waited_for(struct loop *l)
 	CHECK(!epoll_ctl(epoll, EPOLL_CTL_ADD, p.fd, &event));
 	CHECK(!ibv_req_notify_cq(l->cq, 0));
 	CHECK(poll(&p, 1, 0) == 0);
-	write_once(l);
+	loop_write(l);
 	CHECK(poll(&p, 1, 5000) == 1);
 	CHECK(epoll_wait(epoll, &event, 1, 0) == 1);
 	CHECK(epoll_wait(epoll, &event, 1, 0) == 0);
@@ -165,7 +56,7 @@ static void events_can_be_waited_for(struct loop *l)
 	CHECK(poll(&p, 1, 0) == 0);
 	/* One that nobody reads must not keep the CQ from going. */
 	CHECK(!ibv_req_notify_cq(l->cq, 0));
-	write_once(l);
+	loop_write(l);
 	CHECK(!fcntl(p.fd, F_SETFL, 0));
 	close(epoll);
 }
@@ -178,24 +69,24 @@ static void a_copy_of_the_descriptor_is_the_device(struct loop *l)
 	CHECK(!fstat(copy, &st) && S_ISCHR(st.st_mode));
 	CHECK(!close(copy));
 	CHECK(!fstat(l->context->cmd_fd, &st) && S_ISCHR(st.st_mode));
-	write_once(l);
+	loop_write(l);
 }
 
 static void a_child_opens_its_own(struct loop *l)
 {
-	struct loop own;
+	struct loop own = { .signals_all = false };
 	pid_t child = fork();
 	int status;
 
 	if (!child) {
-		make(&own);
+		loop_make(&own);
 		for (int i = 0; i < 20; i++)
-			write_once(&own);
-		drop(&own);
+			loop_write(&own);
+		loop_drop(&own);
 		_exit(0);
 	}
 	for (int i = 0; i < 20; i++)
-		write_once(l);
+		loop_write(l);
 	CHECK(waitpid(child, &status, 0) == child && !status);
 }
 
@@ -250,7 +141,7 @@ static void *register_all_the_time(void *arg)
 	struct loop *l = arg;
 
 	while (__atomic_load_n(&is_registering, __ATOMIC_RELAXED))
-		CHECK(!ibv_dereg_mr(ibv_reg_mr(l->pd, memory, TARGET, ACCESS)));
+		CHECK(!ibv_dereg_mr(ibv_reg_mr(l->pd, loop_memory, LOOP_HALF, LOOP_ACCESS)));
 	return NULL;
 }
 
@@ -279,7 +170,7 @@ static void *post_when_cancelled(void *arg)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 	pthread_barrier_wait(&is_cancelled);
 	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
-	write_once(arg);
+	loop_write(arg);
 	pthread_testcancel();
 	return NULL;
 }
@@ -295,36 +186,36 @@ static void a_cancelled_thread_ends_when_it_has_posted(struct loop *l)
 	CHECK(!pthread_cancel(thread));
 	pthread_barrier_wait(&is_cancelled);
 	CHECK(!pthread_join(thread, &result) && result == PTHREAD_CANCELED);
-	CHECK(!memcmp(memory, memory + TARGET, sizeof(int)));
-	write_once(l);
+	CHECK(!memcmp(loop_memory, loop_memory + LOOP_HALF, sizeof(int)));
+	loop_write(l);
 }
 
 static void a_killed_child_harms_nobody(struct loop *l, unsigned after_us)
 {
-	struct loop own;
+	struct loop own = { .signals_all = false };
 	pid_t child = fork();
 	int status;
 
 	if (!child) {
-		make(&own);
+		loop_make(&own);
 		for (;;)
-			write_once(&own);
+			loop_write(&own);
 	}
 	usleep(after_us);
 	kill(child, SIGKILL);
 	CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
-	write_once(l);
+	loop_write(l);
 }
 
 static void nothing_is_left_open(void)
 {
 	int before = nr_descriptors();
-	struct loop l;
+	struct loop l = { .signals_all = false };
 
 	for (int i = 0; i < 50; i++) {
-		make(&l);
-		write_once(&l);
-		drop(&l);
+		loop_make(&l);
+		loop_write(&l);
+		loop_drop(&l);
 	}
 	CHECK(nr_descriptors() == before);
 }
@@ -343,21 +234,21 @@ static void a_cancelled_wait_leaves_nothing_open(void)
 {
 	int before = nr_descriptors();
 	pthread_t thread;
-	struct loop l;
+	struct loop l = { .signals_all = false };
 	void *result;
 
-	make(&l);
+	loop_make(&l);
 	CHECK(!pthread_create(&thread, NULL, wait_for_ever, &l));
 	usleep(20000);
 	CHECK(!pthread_cancel(thread));
 	CHECK(!pthread_join(thread, &result) && result == PTHREAD_CANCELED);
-	drop(&l);
+	loop_drop(&l);
 	CHECK(nr_descriptors() == before);
 }
 
 static void *map_page(void *at, int flags)
 {
-	void *page = mmap(at, TARGET, PROT_READ | PROT_WRITE,
+	void *page = mmap(at, LOOP_HALF, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
 
 	CHECK(page != MAP_FAILED);
@@ -373,22 +264,22 @@ static void move_over(void *page)
 {
 	void *other = map_page(NULL, 0);
 
-	CHECK(mremap(other, TARGET, TARGET, MREMAP_MAYMOVE | MREMAP_FIXED, page) == page);
+	CHECK(mremap(other, LOOP_HALF, LOOP_HALF, MREMAP_MAYMOVE | MREMAP_FIXED, page) == page);
 }
 
 static void drop_page(void *page)
 {
-	CHECK(!madvise(page, TARGET, MADV_DONTNEED));
+	CHECK(!madvise(page, LOOP_HALF, MADV_DONTNEED));
 }
 
 static void drop_locked_page(void *page)
 {
-	CHECK(!mlock(page, TARGET) && !madvise(page, TARGET, 24 /* MADV_DONTNEED_LOCKED */));
+	CHECK(!mlock(page, LOOP_HALF) && !madvise(page, LOOP_HALF, 24 /* MADV_DONTNEED_LOCKED */));
 }
 
 static void attach_over(void *page)
 {
-	int id = shmget(IPC_PRIVATE, TARGET, 0600);
+	int id = shmget(IPC_PRIVATE, LOOP_HALF, 0600);
 
 	CHECK(id >= 0 && shmat(id, (char *)page + 100, SHM_REMAP | SHM_RND) == page);
 	CHECK(!shmctl(id, IPC_RMID, NULL));
@@ -397,23 +288,23 @@ static void attach_over(void *page)
 /* A memfd stands for a dma-buf. */
 static void a_file_can_be_registered(struct loop *l)
 {
-	const uint64_t offset = TARGET + 64, iova = 7 * TARGET + 64;
+	const uint64_t offset = LOOP_HALF + 64, iova = 7 * LOOP_HALF + 64;
 	int fd = memfd_create("buffer", 0), ends[2];
 	char got[4];
 	struct ibv_mr *mr;
 
-	CHECK(!ftruncate(fd, 4 * TARGET) && !pipe(ends));
-	CHECK(mr = ibv_reg_dmabuf_mr(l->pd, offset, TARGET, iova, fd, ACCESS));
-	write_once(l);
-	CHECK(write_to(l, (void *)(iova + 8), mr->rkey) == IBV_WC_SUCCESS);
-	CHECK(pread(fd, got, 4, offset + 8) == 4 && !memcmp(got, memory, 4));
+	CHECK(!ftruncate(fd, 4 * LOOP_HALF) && !pipe(ends));
+	CHECK(mr = ibv_reg_dmabuf_mr(l->pd, offset, LOOP_HALF, iova, fd, LOOP_ACCESS));
+	loop_write(l);
+	CHECK(loop_write_to(l, (void *)(iova + 8), mr->rkey) == IBV_WC_SUCCESS);
+	CHECK(pread(fd, got, 4, offset + 8) == 4 && !memcmp(got, loop_memory, 4));
 	CHECK(!ibv_dereg_mr(mr));
-	CHECK(!ibv_reg_dmabuf_mr(l->pd, 0, 5 * TARGET, 0, fd, ACCESS) && errno == EINVAL);
-	CHECK(!ibv_reg_dmabuf_mr(l->pd, 0, TARGET, 0, ends[0], ACCESS) && errno == EINVAL);
+	CHECK(!ibv_reg_dmabuf_mr(l->pd, 0, 5 * LOOP_HALF, 0, fd, LOOP_ACCESS) && errno == EINVAL);
+	CHECK(!ibv_reg_dmabuf_mr(l->pd, 0, LOOP_HALF, 0, ends[0], LOOP_ACCESS) && errno == EINVAL);
 	close(ends[0]);
 	close(ends[1]);
 	close(fd);
-	CHECK(!ibv_reg_dmabuf_mr(l->pd, 0, TARGET, 0, fd, ACCESS) && errno == EBADF);
+	CHECK(!ibv_reg_dmabuf_mr(l->pd, 0, LOOP_HALF, 0, fd, LOOP_ACCESS) && errno == EBADF);
 }
 
 /* The device has the page that was registered, and what took its place is not that. */
@@ -421,48 +312,48 @@ static void a_page_that_went_is_not_written(void (*replace)(void *page))
 {
 	char *page = map_page(NULL, 0);
 	struct ibv_mr *mr;
-	struct loop l;
+	struct loop l = { .signals_all = false };
 
-	make(&l);
-	write_once(&l);
-	CHECK(mr = ibv_reg_mr(l.pd, page, TARGET, ACCESS));
-	CHECK(write_to(&l, page, mr->rkey) == IBV_WC_SUCCESS && !memcmp(page, memory, 4));
+	loop_make(&l);
+	loop_write(&l);
+	CHECK(mr = ibv_reg_mr(l.pd, page, LOOP_HALF, LOOP_ACCESS));
+	CHECK(loop_write_to(&l, page, mr->rkey) == IBV_WC_SUCCESS && !memcmp(page, loop_memory, 4));
 	replace(page);
 	CHECK(!page[0]);
-	write_to(&l, page, mr->rkey);
+	loop_write_to(&l, page, mr->rkey);
 	CHECK(!memcmp(page, "\0\0\0", 4));
 	CHECK(!ibv_dereg_mr(mr));
-	drop(&l);
-	munmap(page, TARGET);
+	loop_drop(&l);
+	munmap(page, LOOP_HALF);
 }
 
 static void a_detached_segment_is_still_the_device_s(void)
 {
-	int id = shmget(IPC_PRIVATE, TARGET, 0600);
+	int id = shmget(IPC_PRIVATE, LOOP_HALF, 0600);
 	void *page = shmat(id, NULL, 0), *again;
 	struct ibv_mr *mr;
-	struct loop l;
+	struct loop l = { .signals_all = false };
 
-	make(&l);
-	write_once(&l);
+	loop_make(&l);
+	loop_write(&l);
 	CHECK(id >= 0 && page != (void *)-1);
-	CHECK(mr = ibv_reg_mr(l.pd, page, TARGET, ACCESS));
+	CHECK(mr = ibv_reg_mr(l.pd, page, LOOP_HALF, LOOP_ACCESS));
 	CHECK(!shmdt(page));
 	CHECK(map_page(page, MAP_FIXED_NOREPLACE) == page);
-	CHECK(write_to(&l, page, mr->rkey) == IBV_WC_SUCCESS);
+	CHECK(loop_write_to(&l, page, mr->rkey) == IBV_WC_SUCCESS);
 	again = shmat(id, NULL, 0);
-	CHECK(again != (void *)-1 && !memcmp(again, memory, 4) && !memcmp(page, "\0\0\0", 4));
+	CHECK(again != (void *)-1 && !memcmp(again, loop_memory, 4) && !memcmp(page, "\0\0\0", 4));
 	CHECK(!shmdt(again) && !shmctl(id, IPC_RMID, NULL));
-	CHECK(!ibv_dereg_mr(mr) && !munmap(page, TARGET));
-	drop(&l);
+	CHECK(!ibv_dereg_mr(mr) && !munmap(page, LOOP_HALF));
+	loop_drop(&l);
 }
 
 int main(int argc, char **argv)
 {
-	struct loop l;
+	struct loop l = { .signals_all = false };
 
-	make(&l);
-	write_once(&l);
+	loop_make(&l);
+	loop_write(&l);
 	if (argc > 1) {			/* after an exec: with all of it still open */
 		puts("life: ok");
 		return 0;
@@ -477,7 +368,7 @@ int main(int argc, char **argv)
 	a_file_can_be_registered(&l);
 	a_fork_waits_for_no_other_thread(&l);
 	a_cancelled_thread_ends_when_it_has_posted(&l);
-	drop(&l);
+	loop_drop(&l);
 	nothing_is_left_open();
 	a_cancelled_wait_leaves_nothing_open();
 	a_page_that_went_is_not_written(map_over);
@@ -486,8 +377,8 @@ int main(int argc, char **argv)
 	a_page_that_went_is_not_written(drop_locked_page);
 	a_page_that_went_is_not_written(attach_over);
 	a_detached_segment_is_still_the_device_s();
-	make(&l);
-	write_once(&l);
+	loop_make(&l);
+	loop_write(&l);
 	execl("/proc/self/exe", argv[0], "again", NULL);
 	return 1;
 }
