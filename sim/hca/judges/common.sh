@@ -3,7 +3,8 @@
 # programs run in one of them, or as a pair of server and client; everything they print
 # goes to the log, and to the screen when they fail. Sourced by bash.
 #
-# TENT_LIST=FILE: a judge runs nothing, and writes what it would run, a line for each pair.
+# TENT_LIST=FILE: a judge runs nothing, and writes what it would run: a line for each pair, and
+# one without a sign and a client for a program alone.
 set -u
 : "${TENT_BUILD:?the folder of tent-sim}"
 SIM=$TENT_BUILD/tent-sim
@@ -96,7 +97,10 @@ said() {
 
 # one HOST CMD..: a program alone.
 one() {
-	[ -z "${TENT_LIST:-}" ] || return 0
+	if [ -n "${TENT_LIST:-}" ]; then
+		echo "$LINK|${OPTIONS[*]}||$1||${*:2}|" >> "$TENT_LIST"
+		return
+	fi
 	(on "$@") > $LOG/one 2>&1 || judge_failed "${*:2}" $LOG/one
 	said "${*:2}" $LOG/one
 }
@@ -172,6 +176,11 @@ pair() {
 everywhere() { # SIGN SERVER CLIENT; @ stands for the server's address
 	pair "$1" $A $A "$2" "${3//@/$A_IP}"
 	pair "$1" $A $B "$2" "${3//@/$A_IP}"
+}
+
+# listed: the rest of a judge is not for lists.
+listed() {
+	[ -z "${TENT_LIST:-}" ] || exit 0
 }
 
 trap hosts_down EXIT

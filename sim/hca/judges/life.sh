@@ -20,6 +20,7 @@ for LINK in roce ib; do
 			$TENT_BUILD/sim/hca/judges/life
 	done
 done
+listed
 OPTIONS=()
 LINK=roce
 empties $A || judge_failed "processes are left"

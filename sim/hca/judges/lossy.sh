@@ -36,5 +36,11 @@ for fault in "loss=1% jitter=0 reorder=0" "loss=0 jitter=200us reorder=0" \
 	for setting in $fault; do OPTIONS+=(--fault $setting); done
 	echo "# $fault"
 	for size in 64 4096 65536; do programs $size; done
+	pair 18515 $A $B "ibv_srq_pingpong -g 0 -s 4096 -n 50 -q 4" \
+		"ibv_srq_pingpong -g 0 -s 4096 -n 50 -q 4 $A_IP"
+	for op in FETCH_AND_ADD CMP_AND_SWAP; do
+		pair 18515 $A $B "ib_atomic_bw -d mlx5_0 -F -x 0 -A $op -n 50" \
+			"ib_atomic_bw -d mlx5_0 -F -x 0 -A $op -n 50 $A_IP"
+	done
 done
 echo "lossy: $passed runs passed"

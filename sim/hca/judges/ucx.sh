@@ -26,7 +26,9 @@ for LINK in roce ib; do
 		done
 		run $tls ucp_fadd "-s 8"
 		run $tls ucp_cswap "-s 8"
-		run $tls tag_lat "-s 64 -T 2 -M multi"
+		for test in tag_lat ucp_put_lat ucp_get; do
+			between $tls $test "-s 64 -T 2 -M multi"
+		done
 	done
 done
 echo "ucx: $passed runs passed"

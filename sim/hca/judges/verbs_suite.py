@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs rdma-core's test suite and writes a line per test: its name, and ok, FAIL, ERROR
-or the cause for which it was skipped. verbs_suite.py FOLDER RESULTS DEVICE"""
+or the cause for which it was skipped. verbs_suite.py FOLDER RESULTS DEVICE [MODULE..]"""
 import os
 import sys
 import unittest
 
-folder, results, device = sys.argv[1:]
+folder, results, device, *modules = sys.argv[1:]
 sys.argv = ["run_tests.py", "--dev", device]
 sys.path[:0] = [folder, os.path.join(folder, "tests")]
 
@@ -37,7 +37,9 @@ class Lines(unittest.TextTestResult):
 
 
 parser.parse_args()
-suite = unittest.defaultTestLoader.loadTestsFromModule(tests)
-unittest.TextTestRunner(verbosity=2, resultclass=Lines).run(suite)
+loader = unittest.defaultTestLoader
+suite = loader.loadTestsFromNames(modules) if modules else loader.loadTestsFromModule(tests)
+outcome = unittest.TextTestRunner(verbosity=2, resultclass=Lines).run(suite)
 with open(results, "w") as out:
     out.write("\n".join(sorted(Lines.lines)) + "\n")
+sys.exit(not outcome.wasSuccessful())
