@@ -141,22 +141,23 @@ client() {
 	done
 }
 
-# ends PID: well; or within 5 s at all, where the news of the end may get lost.
+# ends PID HOW: well; or within 5 s at all, where the news of the end may get lost; and with any
+# status, where they may come too early.
 MAY_MISS_THE_END=
 ends() {
 	local tries=0
-	[ -z "$MAY_MISS_THE_END" ] || while kill -0 $1 2> /dev/null; do
+	[ -z "$2" ] || while kill -0 $1 2> /dev/null; do
 		tries=$((tries + 1))
 		[ $tries -lt 100 ] || { kill $1; wait $1; return 0; }
 		sleep 0.05
 	done
-	wait $1
+	wait $1 || [ "$2" = any ]
 }
 
 # pair SIGN SERVER_HOST CLIENT_HOST "SERVER" "CLIENT": the client starts when the server
 # gives the sign, both must end well.
 pair() {
-	local server
+	local server how=$MAY_MISS_THE_END
 	if [ -n "${TENT_LIST:-}" ]; then
 		echo "$LINK|${OPTIONS[*]}|$1|$2|$3|$4|$5" >> "$TENT_LIST"
 		return
@@ -168,7 +169,11 @@ pair() {
 		kill $server 2> /dev/null
 		judge_failed "client: $5" $LOG/client $LOG/server
 	}
-	ends $server || judge_failed "server: $4" $LOG/server $LOG/client
+	# libfabric's RxM drops a connection when it hears that the peer has left it, with the
+	# completions that it has not looked at: on a busy machine the last are among them. The
+	# server then waits for ever, or calls them flushed; its client has all its answers.
+	[[ $4 != *"fi_pingpong -e rdm"* ]] || how=any
+	ends $server "$how" || judge_failed "server: $4" $LOG/server $LOG/client
 	said "$5" $LOG/client
 }
 

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -130,6 +131,24 @@ static void variables_are_of_one_family_and_in_both_texts(void **state)
 	check_text(readme);
 }
 
+/* ---- what README.md names -------------------------------------------------------- */
+
+static void every_test_that_is_named_exists(void **state)
+{
+	char path[128];
+	int n;
+
+	(void)state;
+	for (const char *at = readme; (at = strstr(at, "test_hca_")); at++) {
+		n = (int)strspn(at, "abcdefghijklmnopqrstuvwxyz0123456789_");
+		if (n == (int)strlen("test_hca_"))
+			continue;	/* test_hca_X stands for all */
+		snprintf(path, sizeof(path), "sim/hca/tests/%.*s.c", n, at);
+		if (access(path, F_OK))
+			fail_msg("README.md names %s", path);
+	}
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -137,6 +156,7 @@ int main(void)
 		cmocka_unit_test(every_kind_of_value_is_in_the_manual),
 		cmocka_unit_test(no_other_setting_is_in_the_manual),
 		cmocka_unit_test(variables_are_of_one_family_and_in_both_texts),
+		cmocka_unit_test(every_test_that_is_named_exists),
 	};
 
 	return cmocka_run_group_tests(tests, read_texts, NULL);
