@@ -110,7 +110,7 @@ static void client_open(void)
 	c.socket.fd = c.death.fd = -1;
 	c.peer.uid = 1000;
 	c.tenant = tenant_find(&e.tenants, 1000);
-	c.tenant->nr_clients++;
+	c.tenant->refs++;
 	c.round = round_create(&e, CLIENT_ROUND);
 	need(!segment_create(&e, &c, "10.0.0.1:15000/kv"));
 	need(!name_claim(&e.names, c.tenant, "kv", false, c.segment, &c.name));
@@ -136,7 +136,7 @@ static void client_close(void)
 	free(c.round);
 	close(c.sock);
 	close(client_end_fd);
-	c.tenant->nr_clients--;
+	c.tenant->refs--;
 	tenant_tidy(&e.tenants, c.tenant);
 }
 
