@@ -236,6 +236,8 @@ void wire_expect_end(struct wire *w)
 
 	while ((frame = wire_receive(w, WIRE_WAIT_MS)))
 		json_decref(frame);
+	while (fill_clear(w, WIRE_WAIT_MS))
+		;		/* what nobody understands: TLS came to no agreement */
 	assert_true(recv(w->fd, w->bytes, 1, MSG_DONTWAIT) == 0 || errno == ECONNRESET);
 }
 

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_lib_peers.c - libtent and a segment of another engine, in each kind of engine that a
+ * program may use: opened, warmed up, changed, lost, back, and gone for good.
+ */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <tent/tentring.h>
+
+#include "tests/common/lib_fix.h"
+#include "tests/common/tentd.h"
+
+#define SIZE 65536
+#define SECOND_NS 1000000000ull
+#define LONG_NS (60 * SECOND_NS)
+
+static const char *const peers[] = {
+	"peers/enable=true", "rpc_server_hostname=127.0.0.1", "peers/keepalive_ms=500", NULL
+};
+
+struct far {
+	struct lib_fix here, there;	/* there: a tentd alone */
+	struct tent_client *owner;
+	uint8_t *memory;		/* the owner's */
+	tent_segment_id_t id;
+};
+
+static void far_own(struct far *f)
+{
+	void *memory;
+
+	assert_int_equal(tent_client_attach(f->there.tentd->socket, "kv", &f->owner), 0);
+	assert_int_equal(tent_client_alloc(f->owner, SIZE, NULL, &memory), 0);
+	assert_int_equal(tent_client_register(f->owner, memory, SIZE / 2,
+					      TENT_PERM_GLOBAL_READ_WRITE, NULL, 0), 0);
+	f->memory = memory;
+}
+
+static void far_open(struct far *f, enum lib_mode mode)
+{
+	memset(f, 0, sizeof(*f));
+	lib_fix_tentd(&f->there, peers);
+	far_own(f);
+	lib_fix_start(&f->here, mode, SIZE, peers);
+	assert_int_equal(tent_open_segment(f->here.engine, &f->id,
+					   tent_client_segment(f->owner)), 0);
+}
+
+static void far_close(struct far *f)
+{
+	lib_fix_stop(&f->here);
+	tent_client_detach(f->owner);
+	lib_fix_kill(&f->there, SIGTERM);
+}
+
+static int buffers(const struct far *f)
+{
+	tent_segment_info_t info;
+	int rc = tent_get_segment_info(f->here.engine, f->id, &info), nr = info.num_buffers;
+
+	if (rc)
+		return rc;
+	tent_free_segment_info(&info);
+	return nr;
+}
+
+static void a_peer_that_answers_is_connected_and_tells_of_changes(enum lib_mode mode)
+{
+	struct far f;
+
+	far_open(&f, mode);
+	assert_int_equal(tent_connect_segment(f.here.engine, f.id, LONG_NS), 0);
+	assert_int_equal(buffers(&f), 1);
+	assert_int_equal(tent_client_register(f.owner, f.memory + SIZE / 2, SIZE / 2,
+					      TENT_PERM_GLOBAL_READ_WRITE, NULL, 0), 0);
+	while (buffers(&f) != 2)
+		;
+	assert_int_equal(tent_connect_segment(f.here.engine, f.id, LONG_NS), 0);
+	far_close(&f);
+}
+
+/* Stopped, it is silent: nobody can tell it from a network that is away. */
+static void a_lost_peer_is_waited_for_until_it_is_back(enum lib_mode mode)
+{
+	uint64_t began;
+	struct far f;
+
+	far_open(&f, mode);
+	kill(f.there.tentd->program.pid, SIGSTOP);
+	while (tent_connect_segment(f.here.engine, f.id, 0) == 0)
+		;
+	began = tent_monotonic_now_ns();
+	assert_int_equal(tent_connect_segment(f.here.engine, f.id, SECOND_NS / 5),
+			 TENT_ERR_PEER_UNREACHABLE);
+	assert_true(tent_monotonic_now_ns() - began >= SECOND_NS / 5);
+	assert_int_equal(buffers(&f), TENT_ERR_PEER_UNREACHABLE);
+	kill(f.there.tentd->program.pid, SIGCONT);
+	assert_int_equal(tent_connect_segment(f.here.engine, f.id, LONG_NS), 0);
+	assert_int_equal(buffers(&f), 1);
+	far_close(&f);
+}
+
+/* Its name finds the next owner, its handle nobody. */
+static void an_owner_that_leaves_is_gone_for_good(enum lib_mode mode)
+{
+	tent_segment_id_t next;
+	struct far f;
+
+	far_open(&f, mode);
+	tent_client_detach(f.owner);
+	while (tent_connect_segment(f.here.engine, f.id, 0) == 0)
+		;
+	assert_int_equal(tent_connect_segment(f.here.engine, f.id, LONG_NS), TENT_ERR_OWNER_GONE);
+	far_own(&f);
+	assert_int_equal(tent_open_segment(f.here.engine, &next, tent_client_segment(f.owner)), 0);
+	assert_int_not_equal(next, f.id);
+	assert_int_equal(tent_connect_segment(f.here.engine, next, LONG_NS), 0);
+	assert_int_equal(tent_connect_segment(f.here.engine, f.id, 0), TENT_ERR_OWNER_GONE);
+	far_close(&f);
+}
+
+static void a_peer_that_is_not_there_is_an_error(enum lib_mode mode)
+{
+	tent_segment_id_t id = 7;
+	struct far f;
+
+	far_open(&f, mode);
+	assert_int_equal(tent_open_segment(f.here.engine, &id, "127.0.0.1:9/kv"),
+			 TENT_ERR_PEER_UNREACHABLE);
+	assert_int_equal(id, 7);
+	far_close(&f);
+}
+
+#define TESTS(X)								\
+	X(a_peer_that_answers_is_connected_and_tells_of_changes)		\
+	X(a_lost_peer_is_waited_for_until_it_is_back)				\
+	X(an_owner_that_leaves_is_gone_for_good)				\
+	X(a_peer_that_is_not_there_is_an_error)
+
+#define BODIES(name)								\
+static void name##_to_a_thread(void **state) { (void)state; name(LIB_THREAD); }	\
+static void name##_to_a_caller(void **state) { (void)state; name(LIB_CALLER); }	\
+static void name##_to_a_daemon(void **state) { (void)state; name(LIB_DAEMON); }
+TESTS(BODIES)
+
+int main(void)
+{
+#define ROWS(name)								\
+	cmocka_unit_test(name##_to_a_thread), cmocka_unit_test(name##_to_a_caller), \
+	cmocka_unit_test(name##_to_a_daemon),
+	const struct CMUnitTest tests[] = { TESTS(ROWS) };
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
