@@ -77,6 +77,7 @@ struct client {
 	struct segment *segment;	/* its own; NULL: observer, or before HELLO */
 	struct segment *segment_pending; /* being closed: its handle is gone */
 	struct name *name;
+	uint64_t reload_asked;		/* it waits for this one of them; 0: for none */
 	struct far_segment *asks;	/* it waits for this one to be opened */
 	struct client *next_asker;
 	uint64_t asks_until_ns;

@@ -11,6 +11,7 @@
 
 #include "engine/client.h"
 #include "engine/peers.h"
+#include "engine/reload.h"
 #include "ring/wake.h"
 
 #define EVENTS_PER_TURN 64
@@ -80,6 +81,7 @@ static void begin_stop(struct engine *e)
 		listener_stop(e, l);
 	peers_stop(e);
 	links_stop(e);
+	reload_stop(e);
 	for (struct client *c = e->clients, *next; c; c = next) {
 		next = c->next;
 		client_end(e, c, TENT_RULE_ENGINE_STOPPED);

@@ -101,6 +101,11 @@ struct engine {
 	struct links links;
 	struct peers *peers;
 	struct contract_set *contracts;	/* NULL: none */
+	struct {
+		void (*ask)(void *context); /* NULL: nobody reads anew; constant */
+		void *context;
+		uint64_t asked;		/* how often */
+	} reloads;
 	bool stopping, stop_sent, finished;
 };
 

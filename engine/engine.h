@@ -38,6 +38,21 @@ int engine_attach_local(struct engine *e);
  * credentials). A stale socket file is replaced, a live one is -EADDRINUSE. */
 int engine_listen(struct engine *e, const char *path);
 
+/*
+ * Other contracts for a running engine. ask is called, on the control thread and not to
+ * block, whenever a client wants the configuration to be read again; set it before the
+ * engine listens. Whoever reads it then says how many of these calls it has seen (asked):
+ * their clients get the answer.
+ */
+void engine_on_reload(struct engine *e, void (*ask)(void *context), void *context);
+/* Any thread. All clients go by the contracts of c from their next batch on; nothing else
+ * of c counts. later: keys that changed and wait for a new start, one line each. 0, or a
+ * negative enum tent_error: then nothing has changed. */
+int engine_reload(struct engine *e, const struct engine_config *c, const char *later,
+		  uint64_t asked);
+/* Any thread. The configuration was no good, and why. */
+void engine_refuse_reload(struct engine *e, const char *why, uint64_t asked);
+
 /* Caller mode: one turn of the poller, under its lock. True: it did something. */
 bool engine_drive(struct engine *e);
 

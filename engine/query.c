@@ -18,6 +18,7 @@
 #include "engine/contract.h"
 #include "engine/memory.h"
 #include "engine/query.h"
+#include "engine/reload.h"
 #include "engine/segments.h"
 #include "engine/stats.h"
 
@@ -300,7 +301,7 @@ void client_query(struct engine *e, struct client *c, struct ctl_message *m)
 	const struct tent_ctl_query *q = (const void *)m->bytes;
 	bool explain = q->what == TENT_QUERY_EXPLAIN;
 
-	if (q->what < TENT_QUERY_CLIENTS || q->what > TENT_QUERY_METRICS ||
+	if (q->what < TENT_QUERY_CLIENTS || q->what > TENT_QUERY_RELOAD ||
 	    m->nr_fds != explain || (!explain && q->count)) {
 		client_refuse_text(e, c, TENT_RULE_CTL_MESSAGE, q->what,
 				   "query %u is none, or has too much or too little with it",
@@ -309,6 +310,8 @@ void client_query(struct engine *e, struct client *c, struct ctl_message *m)
 		client_explain(e, c, m);
 	} else if (!may_look(e, c)) {
 		client_refuse(e, c, TENT_RULE_CTL_DENIED, c->peer.uid);
+	} else if (q->what == TENT_QUERY_RELOAD) {
+		client_ask_reload(e, c);
 	} else {
 		client_reply_json(e, c, q->what == TENT_QUERY_CLIENTS ? clients_json(e, c) :
 				  q->what == TENT_QUERY_SEGMENTS ? segments_json(e) :

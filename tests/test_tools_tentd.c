@@ -84,7 +84,6 @@ static void it_says_ready_and_ends_cleanly_on_each_signal(void **state)
 {
 	ends_cleanly_on(*state, SIGTERM);
 	ends_cleanly_on(*state, SIGINT);
-	ends_cleanly_on(*state, SIGHUP);
 }
 
 static void a_client_that_stays_attached_does_not_keep_it_from_ending(void **state)

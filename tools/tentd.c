@@ -4,6 +4,7 @@
  * say so, wait for a signal, end cleanly. All work is the engine's.
  */
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -29,7 +30,7 @@ void tentd_say(const char *format, ...)
 	fprintf(stderr, "tentd: %s\n", line);
 }
 
-/* Blocks what ends us, in every thread the engine will start, and returns a
+/* Blocks what is for us, in every thread the engine will start, and returns a
  * descriptor that reads it; -errno. */
 static int open_signals(void)
 {
@@ -39,7 +40,7 @@ static int open_signals(void)
 	sigemptyset(&ends);
 	sigaddset(&ends, SIGTERM);
 	sigaddset(&ends, SIGINT);
-	sigaddset(&ends, SIGHUP);	/* its terminal went away */
+	sigaddset(&ends, SIGHUP);	/* reads its configuration again */
 	signal(SIGPIPE, SIG_IGN);	/* a client that left is -EPIPE, no more */
 	if (sigprocmask(SIG_BLOCK, &ends, NULL) < 0)
 		return -errno;
@@ -47,16 +48,20 @@ static int open_signals(void)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Returns the signal that came. */
-static int await_signal(int fd)
+/* Returns the signal that came, 0 when somebody asks for a reload, or -errno. */
+static int await(int signals, const struct tentd_reload *r)
 {
+	struct pollfd p[] = { { .fd = signals, .events = POLLIN },
+			      { .fd = r->fd, .events = POLLIN } };
 	struct signalfd_siginfo info;
 
-	while (read(fd, &info, sizeof(info)) != (ssize_t)sizeof(info)) {
+	while (poll(p, 2, -1) < 0)
 		if (errno != EINTR)
 			return -errno;
-	}
-	return (int)info.ssi_signo;
+	if (!p[0].revents)
+		return 0;
+	return read(signals, &info, sizeof(info)) == (ssize_t)sizeof(info) ?
+	       (int)info.ssi_signo : -errno;
 }
 
 /* Every client holds descriptors: take all that we may have. */
@@ -143,13 +148,14 @@ static enum tentd_exit start_metrics(struct metrics **m, struct engine *e,
 	return TENTD_OK;
 }
 
-static void serve(int signals, const char *path)
+static void serve(int signals, struct tentd_reload *r, const struct tentd_options *o)
 {
 	int signal_number;
 
-	tentd_say("ready at %s", path);
+	tentd_say("ready at %s", o->config.socket_path);
 	notify("READY=1");
-	signal_number = await_signal(signals);
+	while ((signal_number = await(signals, r)) == 0 || signal_number == SIGHUP)
+		tentd_reload(r, o);
 	tentd_say("%s: ending", signal_number > 0 ? strsignal(signal_number) :
 		  strerror(-signal_number));
 	notify("STOPPING=1");
@@ -166,13 +172,28 @@ static void say_notices(const char *notices)
 	}
 }
 
-static enum tentd_exit run(const struct engine_config *c)
+static enum tentd_exit listen_and_serve(struct engine *e, struct tentd_reload *r, int signals,
+					const struct tentd_options *o)
 {
 	struct metrics *metrics = NULL;
+	enum tentd_exit rc = start_listening(e, o->config.socket_path);
+
+	if (rc == TENTD_OK)
+		rc = start_metrics(&metrics, e, &o->config);
+	if (rc == TENTD_OK)
+		serve(signals, r, o);
+	metrics_stop(metrics);
+	return rc;
+}
+
+static enum tentd_exit run(const struct tentd_options *o)
+{
+	const struct engine_config *c = &o->config;
+	struct tentd_reload reload;
 	struct engine *e;
 	enum tentd_exit rc;
 	char error[512];
-	int signals = open_signals();
+	int signals = open_signals(), error_number;
 
 	if (signals < 0) {
 		tentd_say("cannot take signals: %s", strerror(-signals));
@@ -186,13 +207,16 @@ static enum tentd_exit run(const struct engine_config *c)
 		return TENTD_FAILED;
 	}
 	say_notices(engine_notices(e));
-	rc = start_listening(e, c->socket_path);
-	if (rc == TENTD_OK)
-		rc = start_metrics(&metrics, e, c);
-	if (rc == TENTD_OK)
-		serve(signals, c->socket_path);
-	metrics_stop(metrics);
+	error_number = tentd_reload_open(&reload, e);
+	if (error_number < 0) {
+		tentd_say("no descriptor for reloads: %s", strerror(-error_number));
+		rc = TENTD_FAILED;
+	} else {
+		rc = listen_and_serve(e, &reload, signals, o);
+	}
 	engine_destroy(e);	/* removes the socket file while it is still ours */
+	if (error_number == 0)
+		tentd_reload_close(&reload);
 	close(signals);
 	return rc;
 }
@@ -210,5 +234,5 @@ int main(int argc, char **argv)
 		puts("tentd: the configuration is good");
 		return TENTD_OK;
 	}
-	return run(&o.config);
+	return run(&o);
 }

@@ -5,6 +5,7 @@
  * starts a daemon need not be who configures it.
  */
 #include <getopt.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,62 +53,66 @@ static void show_warnings(const char *warnings)
 	}
 }
 
-static enum tentd_exit judge(const struct config_report *r, int error)
+/* Says what is wrong, and keeps it for whoever asks later. */
+__attribute__((format(printf, 3, 4)))
+static enum tentd_exit fail(struct tentd_options *o, enum tentd_exit rc, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(o->error, sizeof(o->error), format, args);
+	va_end(args);
+	tentd_say("%s", o->error);
+	return rc;
+}
+
+static enum tentd_exit judge(struct tentd_options *o, const struct config_report *r, int error)
 {
 	show_warnings(r->warnings);
-	if (!error)
-		return TENTD_OK;
-	tentd_say("%s", r->error);
-	return TENTD_CONFIG;
+	return error ? fail(o, TENTD_CONFIG, "%s", r->error) : TENTD_OK;
 }
 
-static enum tentd_exit apply_file(struct engine_config *c, const char *path)
+static enum tentd_exit apply_file(struct tentd_options *o, const char *path)
 {
 	struct config_report r;
 
-	return judge(&r, engine_config_apply_file(c, path, &r));
+	return judge(o, &r, engine_config_apply_file(&o->config, path, &r));
 }
 
-static enum tentd_exit apply_key(struct engine_config *c, const char *key, const char *value)
+static enum tentd_exit apply_key(struct tentd_options *o, const char *key, const char *value)
 {
 	struct config_report r;
 
-	return judge(&r, engine_config_apply_key(c, key, value, &r));
+	return judge(o, &r, engine_config_apply_key(&o->config, key, value, &r));
 }
 
-static enum tentd_exit apply_pair(struct engine_config *c, const char *pair)
+static enum tentd_exit apply_pair(struct tentd_options *o, const char *pair)
 {
 	const char *equals = strchr(pair, '=');
 	enum tentd_exit rc;
 	char *key;
 
-	if (!equals) {
-		tentd_say("-o %s: expected KEY=VALUE", pair);
-		return TENTD_USAGE;
-	}
+	if (!equals)
+		return fail(o, TENTD_USAGE, "-o %s: expected KEY=VALUE", pair);
 	key = strndup(pair, (size_t)(equals - pair));
-	if (!key) {
-		tentd_say("out of memory");
-		return TENTD_FAILED;
-	}
-	rc = apply_key(c, key, equals + 1);
+	if (!key)
+		return fail(o, TENTD_FAILED, "out of memory");
+	rc = apply_key(o, key, equals + 1);
 	free(key);
 	return rc;
 }
 
 /* Settings that make sense in a program, but not in a daemon. */
-static enum tentd_exit check_daemon(const struct engine_config *c)
+static enum tentd_exit check_daemon(struct tentd_options *o)
 {
-	if (c->caller_mode || c->attach_path[0]) {
-		tentd_say("engine is %s%s; allowed in tentd: thread",
-			  c->attach_path[0] ? "unix:" : "caller", c->attach_path);
-		return TENTD_CONFIG;
-	}
-	if (!c->shm_enable && !c->null_enable) {
-		tentd_say("transports/shm/enable is false; allowed: true, with no other "
-			  "transport enabled");
-		return TENTD_CONFIG;
-	}
+	const struct engine_config *c = &o->config;
+
+	if (c->caller_mode || c->attach_path[0])
+		return fail(o, TENTD_CONFIG, "engine is %s%s; allowed in tentd: thread",
+			    c->attach_path[0] ? "unix:" : "caller", c->attach_path);
+	if (!c->shm_enable && !c->null_enable)
+		return fail(o, TENTD_CONFIG, "transports/shm/enable is false; allowed: true, "
+			    "with no other transport enabled");
 	return TENTD_OK;
 }
 
@@ -115,11 +120,11 @@ static enum tentd_exit apply_option(struct tentd_options *o, int option)
 {
 	switch (option) {
 	case 's':
-		return apply_key(&o->config, "daemon/socket", optarg);
+		return apply_key(o, "daemon/socket", optarg);
 	case 'o':
-		return apply_pair(&o->config, optarg);
+		return apply_pair(o, optarg);
 	case OPT_MODE:
-		return apply_key(&o->config, "engine/idle", optarg);
+		return apply_key(o, "engine/idle", optarg);
 	case OPT_CHECK:
 		o->check_only = true;
 		return TENTD_OK;
@@ -129,8 +134,7 @@ static enum tentd_exit apply_option(struct tentd_options *o, int option)
 }
 
 /* First pass: what needs no configuration, and where the file is. */
-static enum tentd_exit read_first(struct tentd_options *o, int argc, char **argv,
-				  const char **file)
+static enum tentd_exit read_first(struct tentd_options *o, int argc, char **argv)
 {
 	int option;
 
@@ -145,7 +149,7 @@ static enum tentd_exit read_first(struct tentd_options *o, int argc, char **argv
 			o->done = true;
 			return TENTD_OK;
 		case 'c':
-			*file = optarg;
+			o->file = optarg;
 			break;
 		case '?':
 			fputs("try: tentd --help\n", stderr);
@@ -161,22 +165,22 @@ static enum tentd_exit read_first(struct tentd_options *o, int argc, char **argv
 
 enum tentd_exit tentd_options_read(struct tentd_options *o, int argc, char **argv)
 {
-	const char *file = NULL;
 	enum tentd_exit rc;
 	int option;
 
-	*o = (struct tentd_options) { .done = false };
+	*o = (struct tentd_options) { .argc = argc, .argv = argv };
 	engine_config_default(&o->config);
-	rc = read_first(o, argc, argv, &file);
+	optind = 0;	/* from the beginning */
+	rc = read_first(o, argc, argv);
 	if (rc || o->done)
 		return rc;
-	if (file)
-		rc = apply_file(&o->config, file);
+	if (o->file)
+		rc = apply_file(o, o->file);
 	optind = 1;
 	while (!rc && (option = getopt_long(argc, argv, short_options, long_options, NULL)) != -1)
 		rc = apply_option(o, option);
 	if (!rc)
-		rc = check_daemon(&o->config);
+		rc = check_daemon(o);
 	o->config.contain_sigbus = o->config.daemon = true;
 	o->config.metered = o->config.metrics_enable;
 	return rc;

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_contract_engine.c - contracts in a running engine: by who the kernel says a client
+ * is, explained, and replaced under load. */
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "engine/config.h"
+#include "ring/ctl_io.h"
+#include "ring/order.h"
+#include "tests/common/engine_fix.h"
+
+#define STRANGER 65533u
+
+static struct config_report said;
+
+static void apply(struct engine_config *c, const char *json)
+{
+	if (engine_config_apply_json(c, json, &said))
+		fail_msg("%s", said.error);
+}
+
+/* ---- tenants ------------------------------------------------------------ */
+
+/* This test's user may use gold and more; the stranger is capped and lowered. */
+static void two_tenants(struct engine_config *c)
+{
+	char json[1024];
+
+	snprintf(json, sizeof(json),
+		 "{\"policy\":[{\"name\":\"gold\",\"transports\":[\"shm\"],\"service_level\":3},"
+		 "{\"name\":\"plain\"}],"
+		 "\"transports\":{\"rdma\":{\"endpoint\":{\"qp_pools\":[{\"name\":\"kv\","
+		 "\"num_qp\":1}]}}},"
+		 "\"qos\":{\"version\":1,\"tenants\":[{\"name\":\"own\",\"intents\":{"
+		 "\"foreground_get\":{\"priority\":\"high\",\"max_inflight_bytes\":\"1 GiB\","
+		 "\"allowed_degraded_actions\":[\"delay\",\"reject\"]}}}]},"
+		 "\"authorization\":{\"tenants\":[{\"name\":\"own\",\"uids\":[%u]},"
+		 "{\"name\":\"strange\",\"uids\":[%u],\"policies\":[\"plain\"],"
+		 "\"priority_cap\":\"low\",\"on_denied\":\"downgrade\"}]}}",
+		 (unsigned)getuid(), STRANGER);
+	apply(c, json);
+}
+
+/* The flags, or minus the rule, that a HIGH request by that name ends with. */
+static int move_named(struct engine_fix *f, const char *name)
+{
+	struct tent_client *c = engine_fix_attach(f, NULL);
+	struct tent_ring *ring = engine_fix_ring(c);
+	uint8_t *m = engine_fix_memory(c, 8192);
+	struct tent_request_v1 r = engine_fix_request(TENT_OPCODE_WRITE, m, 0, m + 4096, 64);
+	struct tent_completion done;
+
+	r.requested_priority = TENT_PRIORITY_HIGH;
+	r.policy_name = name;
+	engine_fix_submit(ring, &r);
+	done = engine_fix_wait(ring);
+	tent_ring_close(ring);
+	tent_client_detach(c);
+	return done.rule ? -(int)done.rule : done.flags;
+}
+
+static int strange_gold(struct engine_fix *f)
+{
+	return move_named(f, "gold");
+}
+
+static int nobodys_gold(struct engine_fix *f)
+{
+	return -move_named(f, "gold");
+}
+
+static void who_the_kernel_says_a_client_is_decides_what_a_name_gives(void **state)
+{
+	struct engine_fix f;
+
+	(void)state;
+	if (getuid())
+		skip();		/* becomes other users */
+	engine_fix_start(&f, two_tenants);
+	assert_int_equal(move_named(&f, "gold"), 0);
+	assert_int_equal(engine_fix_child(&f, STRANGER, strange_gold),
+			 TENT_CQE_F_POLICY_DOWNGRADED | TENT_CQE_F_PRIORITY_DOWNGRADED);
+	assert_int_equal(engine_fix_child(&f, STRANGER - 1, nobodys_gold),
+			 TENT_RULE_TENANT_DENIED);
+	engine_fix_quiet(&f, 0);
+	engine_fix_stop(&f);
+}
+
+/* ---- explain ------------------------------------------------------------ */
+
+static json_t *explain(struct tent_client *c, const struct tent_request_v1 *r)
+{
+	json_t *all, *entry;
+	char *text;
+
+	assert_int_equal(tent_client_explain(c, r, 1, sizeof(*r), &text), 0);
+	all = json_loads(text, 0, NULL);
+	free(text);
+	entry = json_incref(json_array_get(json_object_get(all, "entries"), 0));
+	json_decref(all);
+	return entry;
+}
+
+/* Whether the entry says so, as compact JSON, in the member of that name. */
+static void expect_says(json_t *entry, const char *member, const char *says)
+{
+	char *text = json_dumps(json_object_get(entry, member), JSON_COMPACT | JSON_SORT_KEYS);
+
+	if (!text || !strstr(text, says))
+		fail_msg("%s is %s, lacks %s", member, text, says);
+	free(text);
+}
+
+static void explain_has_the_effective_policy_and_why_others_do_not_move_it(void **state)
+{
+	struct engine_fix f;
+	struct tent_client *c;
+	struct tent_request_v1 r;
+	json_t *entry;
+	uint8_t *m;
+
+	(void)state;
+	engine_fix_start(&f, two_tenants);
+	c = engine_fix_attach(&f, NULL);
+	m = engine_fix_memory(c, 8192);
+	r = engine_fix_request(TENT_OPCODE_WRITE, m, 0, m + 4096, 64);
+	r.intent_type = TENT_INTENT_FOREGROUND_GET;
+	r.requested_priority = TENT_PRIORITY_LOW;
+	entry = explain(c, &r);
+	expect_says(entry, "requested", "\"priority\":\"low\"");
+	expect_says(entry, "effective", "\"priority\":\"high\"");
+	expect_says(entry, "effective", "\"policy\":\"gold\"");
+	expect_says(entry, "effective", "\"matched_policy\":\"own.foreground_get\"");
+	expect_says(entry, "effective", "\"authorized_transports\":[\"shm\"]");
+	expect_says(entry, "effective", "\"qp_pool\":null");
+	expect_says(entry, "effective", "\"service_level\":3");
+	expect_says(entry, "effective", "\"degraded_actions\":[\"delay\",\"reject\"]");
+	expect_says(entry, "effective", "\"max_inflight_bytes\":1073741824");
+	expect_says(entry, "plan", "\"transport\":\"shm\"");
+	expect_says(entry, "plan", "{\"transport\":\"file\",\"why_not\":\"the policy does not list it\"}");
+	json_decref(entry);
+	r.policy_name = "plain";
+	entry = explain(c, &r);
+	expect_says(entry, "plan", "{\"transport\":\"file\",\"why_not\":\"it does not reach both ends\"}");
+	json_decref(entry);
+	tent_client_detach(c);
+	engine_fix_stop(&f);
+}
+
+static void lowering(struct engine_config *c)
+{
+	apply(c, "{\"policy\":[{\"name\":\"gold\"},{\"name\":\"plain\"}],"
+	      "\"authorization\":{\"tenants\":[{\"name\":\"default\",\"policies\":[\"plain\"],"
+	      "\"priority_cap\":\"low\",\"on_denied\":\"downgrade\"}]}}");
+}
+
+static void explain_names_the_rule_of_each_downgrade_that_completions_record(void **state)
+{
+	struct engine_fix f;
+	struct tent_client *c;
+	struct tent_request_v1 r;
+	json_t *entry;
+	uint8_t *m;
+
+	(void)state;
+	engine_fix_start(&f, lowering);
+	c = engine_fix_attach(&f, NULL);
+	m = engine_fix_memory(c, 8192);
+	r = engine_fix_request(TENT_OPCODE_WRITE, m, 0, m + 4096, 64);
+	r.requested_priority = TENT_PRIORITY_HIGH;
+	r.policy_name = "gold";
+	entry = explain(c, &r);
+	expect_says(entry, "downgrades", "\"rule\":\"PRIORITY_DENIED\"");
+	expect_says(entry, "downgrades", "\"instead\":\"low\"");
+	expect_says(entry, "downgrades", "\"rule\":\"POLICY_DENIED\"");
+	expect_says(entry, "effective", "\"policy\":\"plain\"");
+	json_decref(entry);
+	tent_client_detach(c);
+	assert_int_equal(move_named(&f, "gold"), TENT_CQE_F_POLICY_DOWNGRADED |
+			 TENT_CQE_F_PRIORITY_DOWNGRADED);
+	engine_fix_stop(&f);
+}
+
+/* ---- reload ------------------------------------------------------------- */
+
+#define RELOADS 300
+#define BATCH 16u
+
+struct load {
+	struct engine_fix *f;
+	uint32_t stop;
+	uint64_t accepted, refused;
+};
+
+/* Batches that one set takes as they are and the other refuses. */
+static void *submit_all_the_time(void *context)
+{
+	struct load *l = context;
+	struct tent_client *c = engine_fix_attach(l->f, NULL);
+	struct tent_ring *ring = engine_fix_ring(c);
+	uint8_t *m = engine_fix_memory(c, 8192);
+	struct tent_request_v1 r[BATCH];
+
+	for (uint32_t i = 0; i < BATCH; i++) {
+		r[i] = engine_fix_request(TENT_OPCODE_WRITE, m, 0, m + 4096, 64);
+		r[i].policy_name = i % 2 ? "gold" : NULL;
+	}
+	while (!load_relaxed(&l->stop)) {
+		uint32_t credits = 0;
+
+		assert_int_equal(tent_ring_submit(ring, r, BATCH, sizeof(r[0]), 0, 0), 0);
+		while (credits < BATCH) {
+			struct tent_completion done = engine_fix_wait(ring);
+
+			credits += done.credits;
+			if (done.rule)
+				assert_int_equal(done.rule, TENT_RULE_POLICY_DENIED);
+			l->refused += done.rule != 0;
+			l->accepted += !done.rule;
+		}
+		assert_int_equal(credits, BATCH);
+	}
+	tent_ring_close(ring);
+	tent_client_detach(c);
+	return NULL;
+}
+
+static const char *const sets[] = {
+	"{\"policy\":[{\"name\":\"gold\"},{\"name\":\"x\"}],\"authorization\":{\"tenants\":["
+	"{\"name\":\"default\"}]}}",
+	"{\"policy\":[{\"name\":\"x\"},{\"name\":\"gold\"}],\"authorization\":{\"tenants\":["
+	"{\"name\":\"default\",\"policies\":[\"x\"]}]}}",
+};
+
+static void under_sets_0(struct engine_config *c)
+{
+	apply(c, sets[0]);
+}
+
+static void no_batch_is_lost_while_contracts_are_replaced(void **state)
+{
+	static struct engine_config c[2];
+	struct engine_fix f;
+	struct load l = { .f = &f };
+	pthread_t thread;
+	struct tent_client *observer;
+
+	(void)state;
+	engine_fix_start(&f, under_sets_0);
+	for (int i = 0; i < 2; i++) {
+		engine_config_default(&c[i]);
+		apply(&c[i], sets[i]);
+	}
+	assert_int_equal(pthread_create(&thread, NULL, submit_all_the_time, &l), 0);
+	observer = engine_fix_attach(&f, NULL);
+	for (int i = 0; i <= RELOADS; i++) {
+		char *text;
+
+		assert_int_equal(engine_reload(f.engine, &c[i % 2], "", 0), 0);
+		/* the control thread has passed it once it answers this */
+		assert_int_equal(tent_client_query(observer, TENT_QUERY_STATS, &text), 0);
+		free(text);
+	}
+	store_relaxed(&l.stop, 1u);
+	pthread_join(thread, NULL);
+	tent_client_detach(observer);
+	assert_int_equal(move_named(&f, "gold"), 0);	/* the last one: set 0 */
+	assert_int_equal(engine_reload(f.engine, &c[1], "", 0), 0);
+	assert_int_equal(-move_named(&f, "gold"), TENT_RULE_POLICY_DENIED);
+	assert_true(l.accepted + l.refused > 0);
+	engine_fix_stop(&f);
+}
+
+static void a_reload_may_bring_contracts_and_take_them_away(void **state)
+{
+	static struct engine_config c;
+	struct engine_fix f;
+
+	(void)state;
+	engine_fix_start(&f, NULL);
+	assert_int_equal(-move_named(&f, "gold"), TENT_RULE_POLICY_UNKNOWN);
+	engine_config_default(&c);
+	apply(&c, sets[0]);
+	assert_int_equal(engine_reload(f.engine, &c, "", 0), 0);
+	assert_int_equal(move_named(&f, "gold"), 0);
+	engine_config_default(&c);
+	assert_int_equal(engine_reload(f.engine, &c, "", 0), 0);
+	assert_int_equal(-move_named(&f, "gold"), TENT_RULE_POLICY_UNKNOWN);
+	engine_fix_stop(&f);
+}
+
+static void a_programs_own_engine_is_not_reloaded(void **state)
+{
+	struct engine_fix f;
+	struct tent_client *c;
+	char *text;
+
+	(void)state;
+	engine_fix_start(&f, NULL);
+	c = engine_fix_attach(&f, NULL);
+	assert_int_equal(tent_client_query(c, TENT_QUERY_RELOAD, &text), TENT_ERR_UNSUPPORTED);
+	tent_client_detach(c);
+	engine_fix_stop(&f);
+}
+
+/* ---- who asks ------------------------------------------------------------ */
+
+struct asker {
+	struct engine_fix *f;
+	struct tent_client *c;
+	int rc;
+	char message[256];
+	uint32_t wished;	/* the engine passed the wish on */
+};
+
+static void wished(void *context)
+{
+	struct asker *a = context;
+
+	store_release(&a->wished, 1u);
+}
+
+static void *ask_for_reload(void *context)
+{
+	struct tent_error_info info = { .size = sizeof(info) };
+	struct asker *a = context;
+	char *text;
+
+	a->rc = tent_client_query(a->c, TENT_QUERY_RELOAD, &text);
+	if (a->rc == 0) {
+		snprintf(a->message, sizeof(a->message), "%s", text);
+		free(text);
+	} else {
+		tent_client_error(&info);
+		snprintf(a->message, sizeof(a->message), "%s", info.message);
+	}
+	return NULL;
+}
+
+static void asker_start(struct asker *a, struct engine_fix *f, pthread_t *thread)
+{
+	*a = (struct asker){ .f = f };
+	engine_fix_start(f, NULL);
+	engine_on_reload(f->engine, wished, a);
+	a->c = engine_fix_attach(f, NULL);
+	assert_int_equal(pthread_create(thread, NULL, ask_for_reload, a), 0);
+	while (!load_acquire(&a->wished))
+		sched_yield();
+}
+
+static void who_asked_is_told_what_is_wrong(void **state)
+{
+	struct engine_fix f;
+	struct asker a;
+	pthread_t thread;
+
+	(void)state;
+	asker_start(&a, &f, &thread);
+	engine_refuse_reload(f.engine, "too early", 0);	/* read before it asked */
+	engine_refuse_reload(f.engine, "policy[0] is 3", 1);
+	pthread_join(thread, NULL);
+	assert_int_equal(a.rc, TENT_ERR_CONFIG);
+	assert_non_null(strstr(a.message, "policy[0] is 3"));
+	tent_client_detach(a.c);
+	engine_fix_stop(&f);
+}
+
+static void who_asked_is_told_what_waits_for_a_new_start(void **state)
+{
+	static struct engine_config c;
+	struct engine_fix f;
+	struct asker a;
+	pthread_t thread;
+
+	(void)state;
+	asker_start(&a, &f, &thread);
+	engine_config_default(&c);
+	apply(&c, sets[0]);
+	assert_int_equal(engine_reload(f.engine, &c, "engine/pollers\nengine/idle\n", 1), 0);
+	pthread_join(thread, NULL);
+	assert_int_equal(a.rc, 0);
+	assert_non_null(strstr(a.message, "\"policies\":2"));
+	assert_non_null(strstr(a.message, "[\"engine/pollers\",\"engine/idle\"]"));
+	tent_client_detach(a.c);
+	engine_fix_stop(&f);
+}
+
+static void an_engine_that_ends_does_not_leave_who_asked_waiting(void **state)
+{
+	struct engine_fix f;
+	struct asker a;
+	pthread_t thread;
+
+	(void)state;
+	asker_start(&a, &f, &thread);
+	engine_destroy(f.engine);
+	f.engine = NULL;
+	pthread_join(thread, NULL);
+	assert_true(a.rc < 0);
+	tent_client_detach(a.c);
+	engine_fix_stop(&f);
+}
+
+static void one_that_died_while_it_waited_is_forgotten(void **state)
+{
+	struct ctl_message m = {
+		.head = { .size = sizeof(struct tent_ctl_query), .type = TENT_CTL_QUERY },
+	};
+	struct asker a = { .rc = 0 };
+	struct engine_fix f;
+	struct raw r;
+
+	(void)state;
+	engine_fix_start(&f, NULL);
+	engine_on_reload(f.engine, wished, &a);
+	raw_attach(&r, f.path, "dies");
+	((struct tent_ctl_query *)m.bytes)->what = TENT_QUERY_RELOAD;
+	assert_int_equal(ctl_send(r.sock, &m, 0), 0);
+	while (!load_acquire(&a.wished))
+		sched_yield();
+	close(r.sock);
+	engine_refuse_reload(f.engine, "no", 1);
+	engine_fix_quiet(&f, 0);
+	engine_fix_stop(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(who_the_kernel_says_a_client_is_decides_what_a_name_gives),
+		cmocka_unit_test(explain_has_the_effective_policy_and_why_others_do_not_move_it),
+		cmocka_unit_test(explain_names_the_rule_of_each_downgrade_that_completions_record),
+		cmocka_unit_test(no_batch_is_lost_while_contracts_are_replaced),
+		cmocka_unit_test(a_reload_may_bring_contracts_and_take_them_away),
+		cmocka_unit_test(a_programs_own_engine_is_not_reloaded),
+		cmocka_unit_test(who_asked_is_told_what_is_wrong),
+		cmocka_unit_test(who_asked_is_told_what_waits_for_a_new_start),
+		cmocka_unit_test(an_engine_that_ends_does_not_leave_who_asked_waiting),
+		cmocka_unit_test(one_that_died_while_it_waited_is_forgotten),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
