@@ -13,7 +13,7 @@
 #   fuzz            each fuzzer for a minute, or TENT_FUZZ_SECONDS
 #   layers headers  who may include whom; every header compiles alone
 #   size cost       lengths of functions and files; instructions and lines a request
-#   perf            round trips of a ring, requests a second, a neighbour, files
+#   perf            round trips of a ring, requests a second, a neighbour, files, tcp
 #   install clean   into DESTDIR/PREFIX; removes $(B)
 #   deps deps-demo  packages that check and demo need
 #
@@ -317,6 +317,8 @@ perf: all
 	$(B)/perf/neighbour
 	$(B)/perf/file_bw
 	$(B)/perf/file_bw --buffered
+	$(B)/perf/tcp_lat --check
+	$(B)/perf/tcp_bw --check
 
 clean:
 	rm -rf $(B)

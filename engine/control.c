@@ -124,14 +124,27 @@ static void answers_ready(struct engine *e, struct event_source *s)
 
 /* ---- caller mode ------------------------------------------------------- */
 
-/* Peers do not wait until the caller has something to do. */
+static uint64_t turns_so_far(const struct engine *e)
+{
+	struct poller_stats s;
+
+	poller_stats_read(e->pollers[0].poller, &s);
+	return s.turns;
+}
+
+/* Peers do not wait until the caller has something to do. While it drives by itself it is
+ * not competed with, only looked after. */
 static void drive(struct engine *e)
 {
 	int drives = 0;
 
-	while (drives < DRIVES_PER_TURN && engine_drive(e))
-		drives++;
-	e->drive_again = drives == DRIVES_PER_TURN || load_relaxed(&e->driving);
+	e->drive_again = true;
+	if (turns_so_far(e) == e->turns_seen && !load_relaxed(&e->driving)) {
+		while (drives < DRIVES_PER_TURN && engine_drive(e))
+			drives++;
+		e->drive_again = drives == DRIVES_PER_TURN;
+	}
+	e->turns_seen = turns_so_far(e);
 }
 
 static void driver_ready(struct engine *e, struct event_source *s)

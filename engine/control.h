@@ -82,7 +82,8 @@ struct engine {
 	/* the control thread's */
 	struct event_source wake, answer;
 	struct event_source driver[2];	/* caller mode: the poller may have work of peers */
-	bool drive_again;		/* somebody else had it then */
+	bool drive_again;		/* look at it again soon */
+	uint64_t turns_seen;		/* of the poller; more: the caller drives it */
 	struct listener *listeners;
 	struct tick_clock clock;
 	struct client *clients;		/* attached, newest first */

@@ -279,7 +279,7 @@ struct tcp_queue {
 	uint32_t nr_held;
 	/* plain */
 	int epoll_fd;
-	uint64_t looked;	/* ticks: at the epoll */
+	uint64_t looked, came;	/* ticks: at the epoll; when something came last */
 	struct tcp_ops tries, done;
 	/* the door's */
 	uint32_t nr_given;	/* connections */

@@ -14,7 +14,11 @@
 #include "ring/clock.h"
 
 #define EVENTS 16	/* a few: each may bring TCP_PIECE bytes, twice */
-#define LOOK_TICKS 10000u	/* between two looks, in turns that follow each other closely */
+/* Ticks between two looks, in turns that follow each other closely: often while something
+ * comes, so that answers are not late, else seldom, for the sake of other clients. */
+#define LOOK_OFTEN 2000u
+#define LOOK_SELDOM 20000u
+#define LIVELY 200000u	/* how long something comes after something came */
 #define WAIT_MS 10
 
 enum place { NOWHERE = 0, IN_TRIES, IN_DONE };	/* NOWHERE: it waits for its socket */
@@ -120,7 +124,7 @@ static struct tcp_op *plain_reap(struct tcp_queue *q)
 	uint64_t now = ticks_now();
 	struct tcp_op *op = TAILQ_FIRST(&q->done);
 
-	if (!op && now - q->looked >= LOOK_TICKS) {
+	if (!op && now - q->looked >= (now - q->came < LIVELY ? LOOK_OFTEN : LOOK_SELDOM)) {
 		q->looked = now;
 		look(q, 0);
 		plain_flush(q);
@@ -128,6 +132,7 @@ static struct tcp_op *plain_reap(struct tcp_queue *q)
 	}
 	if (!op)
 		return NULL;
+	q->came = now;
 	TAILQ_REMOVE(&q->done, op, link);
 	op->place = NOWHERE;
 	return op;

@@ -115,6 +115,37 @@ files() { # SUBJECTS COMMAND...
 files 3 env
 files 2 strace -f -o "$work/trace" -e trace=io_uring_setup -e inject=io_uring_setup:error=EPERM
 
+# Between two processes over TCP, with io_uring and without.
+tcp() { # PROGRAM ROWS OPTIONS...
+	rc=0
+	"$B/perf/$1" --json --check --runs 1 "${@:3}" > "$work/out.json" 2> "$work/error" || rc=$?
+	python3 - "$1" "$work/out.json" "$2" "$rc" <<- 'END' || { cat "$work/error" "$work/out.json"; exit 1; }
+	import json, sys
+
+	program, path, nr, status = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+	report = json.load(open(path))
+	rows = report["tables"][program]
+	kinds = {(r["what"], r.get("op"), r["bytes"]) for r in rows}
+	if len(rows) != nr or len(kinds) != nr:
+	    sys.exit(f"{program}: rows are missing or twice there")
+	for r in rows:
+	    if program == "tcp_bw":
+	        sound = 0 < r["MiB/s"] < 1e6
+	    else:
+	        values = [r[f"{p}_rtt_us"] for p in ("p50", "p99", "p999", "max")]
+	        sound = r["n"] >= 100 and values == sorted(values) and values[0] > 0
+	    if not sound:
+	        sys.exit(f"{program}: no sound row: {r}")
+	checks = [v.split(":")[0] for k, v in report["facts"].items() if k.startswith("check_")]
+	if set(checks) - {"pass", "FAIL"} or not checks or status != ("FAIL" in checks):
+	    sys.exit(f"{program}: exit status {status} beside the checks {checks}")
+	END
+}
+for plain in "" --plain; do
+	tcp tcp_lat 12 --rounds 100 $plain
+	tcp tcp_bw 8 --ms 10 $plain
+done
+
 # Without io_uring there is nothing to be faster than: said, and no success.
 rc=0
 strace -f -o "$work/trace" -e trace=io_uring_setup -e inject=io_uring_setup:error=ENOSYS \
@@ -123,4 +154,4 @@ grep -q '"check_io_uring": "not compared' "$work/out.json" || { cat "$work/out.j
 sane ring_rtt
 [ "$rc" != 0 ] || { echo "ring_rtt --check passes without io_uring"; exit 1; }
 
-echo "perf: ring_rtt, submit_rate, neighbour and file_bw give sound numbers, and say what they cannot compare"
+echo "perf: ring_rtt, submit_rate, neighbour, file_bw, tcp_lat and tcp_bw give sound numbers, and say what they cannot compare"

@@ -2,6 +2,12 @@
 /* test_tcp.c - two engines move bytes between their clients over TCP, by io_uring and
  * without it. */
 #define _GNU_SOURCE
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
 #include "tests/test_tcp_fix.h"
 
 /* ---- bytes arrive ------------------------------------------------------ */
@@ -213,6 +219,54 @@ static void a_client_that_leaves_under_way_disturbs_nobody(void **state)
 	pair_close(&stays);
 }
 
+/* ---- without io_uring -------------------------------------------------- */
+
+/* As a container does; for the rest of this process. */
+static int forbid_uring(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = { NR(code), code };
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog);
+}
+
+static void expect_facts(const char *by, const char *why)
+{
+	struct tent_client *o;
+	char *text;
+
+	assert_int_equal(tent_client_observe(one.path, &o), 0);
+	assert_int_equal(tent_client_query(o, TENT_QUERY_STATS, &text), 0);
+	tent_client_detach(o);
+	if (!strstr(text, by) || !strstr(text, why))
+		fail_msg("neither %s nor %s: %s", by, why, text);
+	free(text);
+}
+
+static void what_stands_in_the_way_of_io_uring_is_said(void **state)
+{
+	(void)state;
+	expect_facts("\"tcp\":\"by epoll (io_uring is not permitted", "a seccomp filter");
+}
+
+static void what_the_configuration_says_is_said(void **state)
+{
+	(void)state;
+	expect_facts("\"tcp\":\"by epoll", "transports/tcp/io_uring is false");
+}
+
+static int forbidden(void **state)
+{
+	assert_int_equal(forbid_uring(), 0);
+	return with_uring(state);
+}
+
 #define TESTS								\
 	cmocka_unit_test(every_length_arrives_by_write_and_comes_back_by_read),	\
 	cmocka_unit_test(nothing_is_moved_by_a_length_of_zero),		\
@@ -229,11 +283,20 @@ static void a_client_that_leaves_under_way_disturbs_nobody(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { TESTS };
+	const struct CMUnitTest configured[] = {
+		cmocka_unit_test(what_the_configuration_says_is_said),
+	};
+	const struct CMUnitTest refused_by_kernel[] = {
+		cmocka_unit_test(what_stands_in_the_way_of_io_uring_is_said),
+		cmocka_unit_test(every_length_arrives_by_write_and_comes_back_by_read),
+	};
 	int failed = 0;
 
 	failed += cmocka_run_group_tests_name("io_uring", tests, with_uring, without);
 	failed += cmocka_run_group_tests_name("epoll", tests, with_epoll, without);
 	failed += cmocka_run_group_tests_name("pollers", tests, with_pollers, without);
 	failed += cmocka_run_group_tests_name("checksums", tests, with_checksums, without);
+	failed += cmocka_run_group_tests_name("configured", configured, with_epoll, without);
+	failed += cmocka_run_group_tests_name("seccomp", refused_by_kernel, forbidden, without);
 	return failed;
 }

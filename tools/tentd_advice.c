@@ -80,12 +80,18 @@ static void advise_private_memory(void)
 		  "tentd's own user can register private memory");
 }
 
-static void advise_files(const struct engine_config *c)
+/* Whoever uses it, the reason is one. */
+static void advise_uring(const struct engine_config *c)
 {
+	bool files = c->file_enable && c->file.io_uring;
+	bool peers = c->peers_enable && c->tcp_enable && c->tcp.io_uring;
 	char why[256];
 
-	if (c->file_enable && c->file.io_uring && kring_probe(NULL, why, sizeof(why)) < 0)
-		tentd_say("warning: %s; threads read and write files instead", why);
+	if ((files || peers) && kring_probe(NULL, why, sizeof(why)) < 0)
+		tentd_say("warning: %s; %s%s%s instead", why,
+			  files ? "threads read and write files" : "",
+			  files && peers ? ", and " : "",
+			  peers ? "an epoll serves the data of peers" : "");
 }
 
 void tentd_advise(const struct engine_config *c)
@@ -94,5 +100,5 @@ void tentd_advise(const struct engine_config *c)
 	advise_cores(c);
 	advise_pinning(c);
 	advise_private_memory();
-	advise_files(c);
+	advise_uring(c);
 }
