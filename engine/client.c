@@ -321,8 +321,10 @@ static void end_begin(struct engine *e, struct client *c)
 		return;
 	}
 	segment_orphan(e, c);
-	if (c->name)
+	if (c->name) {
+		directory_withdraw(e, c->name->text);
 		name_release(&e->names, c->name);
+	}
 	c->name = NULL;
 	client_rings_end(e, c, end_memory);
 }
@@ -337,6 +339,7 @@ void client_end(struct engine *e, struct client *c, uint16_t rule)
 	control_unwatch(e, &c->socket);
 	control_unwatch(e, &c->death);
 	far_forget_asker(e, c);
+	directory_forget(c);
 	if (!c->busy)
 		end_begin(e, c);
 }

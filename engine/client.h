@@ -32,6 +32,7 @@
 struct buffer;
 struct errand;
 struct file_offer;
+struct lookup_job;
 
 struct client_ring {
 	struct client_ring *next;
@@ -80,6 +81,7 @@ struct client {
 	uint64_t reload_asked;		/* it waits for this one of them; 0: for none */
 	struct far_segment *asks;	/* it waits for this one to be opened */
 	struct client *next_asker;
+	struct lookup_job *lookup;	/* it waits for the directory */
 	uint64_t asks_until_ns;
 
 	struct client_ring *rings, *ring_pending; /* pending: being opened or closed */

@@ -66,6 +66,8 @@ static uint16_t take_segment(struct engine *e, struct client *c, const char *ask
 	rule = name_claim(&e->names, c->tenant, text, *asked, c->segment, &c->name);
 	if (rule)
 		segments_leave(e, c);
+	else
+		directory_publish(e, text);
 	return rule;
 }
 

@@ -426,13 +426,14 @@ int engine_config_apply_key(struct engine_config *c, const char *key, const char
 static void keep_identity(struct engine_config *next, const struct engine_config *old)
 {
 	static const char *const paths[] = {
-		"engine", "local_segment_name", "rpc_server_hostname", "rpc_server_port"
+		"engine", "local_segment_name", "rpc_server_hostname", "rpc_server_port",
+		"metadata_type", "metadata_servers"
 	};
 
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
 		const struct config_key *k = config_key_find(paths[i]);
 		unsigned int index = config_key_index(k);
-		char text[128];
+		char text[sizeof(old->metadata_servers)];
 
 		if (old->sources[index] != CONFIG_FROM_KEY)
 			continue;

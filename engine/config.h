@@ -15,6 +15,8 @@
 #define CONFIG_KEYS_MAX 64
 #define SOCKET_PATH_SIZE 108	/* of sockaddr_un.sun_path, NUL included */
 
+enum config_metadata { METADATA_P2P, METADATA_ETCD, METADATA_REDIS };
+
 /* Where a value was read. */
 enum config_source {
 	CONFIG_FROM_DEFAULT = 0,
@@ -48,6 +50,11 @@ struct engine_config {
 	uint16_t port;			/* rpc_server_port */
 	bool host_any, port_any;	/* left to the engine */
 	char segment_name[64];		/* local_segment_name */
+	/* directory */
+	int metadata_type;		/* metadata_type: enum config_metadata */
+	char metadata_servers[256];	/* metadata_servers */
+	uint32_t redis_db;		/* redis_db_index */
+	uint32_t metadata_ttl_s;	/* metadata_ttl_s */
 	/* peers */
 	bool peers_enable;		/* peers/enable */
 	bool peers_insecure;		/* peers/insecure */

@@ -18,14 +18,10 @@
 #define NO_TOPOLOGY "this build uses no NIC; there is nothing to choose from"
 #define NO_FAILOVER "this build has one transport to memory, so a failed request ends FAILED"
 #define NO_QUEUE "the engine always queues by priority, with limits/* and engine/* as bounds"
-#define NO_PEERS "the engine resolves the names of its own clients only"
 #define SHM_MEMFD "shared memory is always an anonymous sealed memfd"
 #define SHM_STREAM "transports/shm/stream_bytes says which copies bypass the cache"
 
 static const struct config_foreign foreign[] = {
-	{ "metadata_type", "p2p", NO_PEERS },
-	{ "metadata_servers", "", NO_PEERS },
-	{ "redis_db_index", NULL, NO_PEERS },
 	{ "rpc_server_threads", NULL, "one control thread serves all control messages" },
 	{ "log_level", NULL, "the library logs nothing; every call reports its own error" },
 	{ "verbose", "false", "the library logs nothing; every call reports its own error" },

@@ -13,6 +13,7 @@
 #include <sys/types.h>
 
 #include "engine/control_source.h"
+#include "engine/directory.h"
 #include "engine/engine.h"
 #include "engine/links.h"
 #include "engine/poller.h"
@@ -101,6 +102,7 @@ struct engine {
 	struct tenants tenants;
 	struct links links;
 	struct peers *peers;
+	struct directory *directory;	/* NULL: p2p */
 	struct contract_set *contracts;	/* NULL: none */
 	struct {
 		void (*ask)(void *context); /* NULL: nobody reads anew; constant */

@@ -185,6 +185,7 @@ static int open_fds(struct engine *e)
 /* No thread of the engine runs any more. */
 static void engine_free(struct engine *e)
 {
+	directory_close(e);
 	peers_close(e);
 	contracts_close(e);
 	rounds_close(e);
@@ -255,7 +256,12 @@ static int engine_open(struct engine *e, const struct backend *const *backends, 
 		return fail(error, size, rc, "SIGBUS cannot be taken over: %m");
 	}
 	tenants_open(&e->tenants, e->guards, e->config.far_max, e->config.far_buffers_max);
+	if (e->config.metadata_type != METADATA_P2P &&
+	    !engine_config_is_set(&e->config, "peers/enable"))
+		e->config.peers_enable = true;	/* what a directory is for */
 	rc = links_open(e, error, size);
+	if (rc == 0)
+		rc = directory_open(e, error, size);
 	if (rc == 0)
 		rc = open_backends(e, backends, error, size);
 	if (rc == 0)
@@ -316,6 +322,7 @@ void engine_destroy(struct engine *e)
 	pthread_mutex_unlock(&e->inbox_lock);
 	control_post(e, NULL);
 	pthread_join(e->thread, NULL);
+	directory_close(e);
 	control_collect(e);	/* what came too late, to be let go */
 	engine_free(e);
 }

@@ -102,10 +102,10 @@ json_t *peers_json(const struct engine *e)
 	for (const struct link *l = e->links.list; l; l = l->next)
 		if (!l->peer)
 			json_array_append_new(callers, caller_json(e, l, now));
-	return json_pack("{s:s,s:I,s:I,s:s,s:o,s:o}",
+	return json_pack("{s:s,s:I,s:I,s:s,s:o,s:o,s:o}",
 		"listens", e->links.fd < 0 ? "" : name,
 		"accepted", (json_int_t)e->links.accepted,
 		"refused", (json_int_t)e->links.refused,
 		"last_fault", e->links.last_fault,
-		"peers", peers, "callers", callers);
+		"directory", directory_json(e), "peers", peers, "callers", callers);
 }

@@ -274,6 +274,35 @@ static void open_file(struct engine *e, struct client *c, struct ctl_message *m,
 	file_offer_close(&own);
 }
 
+/* Of this engine, unless found is NULL. why: what is wrong with the name, or NULL. */
+static void open_here(struct engine *e, struct client *c, const char *name,
+		      const struct name *found, const char *why)
+{
+	if (!found || !found->segment)
+		segment_refuse_unknown(e, c, name, why);
+	else if (found->segment->tenant_uid != c->peer.uid)
+		client_refuse(e, c, TENT_RULE_SEGMENT_TENANT, found->segment->tenant_uid);
+	else
+		segment_open_found(e, c, found->segment);
+}
+
+static bool is_elsewhere(const struct engine *e, const struct segment_name *n)
+{
+	return n->form == SEGMENT_ADDRESS && e->links.fd >= 0 &&
+	       !engine_address_equal(&n->engine, &e->address);
+}
+
+void segment_open_at(struct engine *e, struct client *c, const char *name)
+{
+	struct segment_name n;
+	const char *fault = segment_name_read(name, &n);
+
+	if (!fault && is_elsewhere(e, &n))
+		far_open(e, c, &n);
+	else
+		open_here(e, c, name, fault ? NULL : find_here(e, &n), fault);
+}
+
 void segment_open(struct engine *e, struct client *c, struct ctl_message *m)
 {
 	const char *name = ((const struct tent_ctl_segment_open *)m->bytes)->name;
@@ -290,15 +319,13 @@ void segment_open(struct engine *e, struct client *c, struct ctl_message *m)
 		segment_open_found(e, c, c->segment);
 	else if (is_file)
 		open_file(e, c, m, name);
-	else if (!fault && n.form == SEGMENT_ADDRESS && e->links.fd >= 0 &&
-		 !engine_address_equal(&n.engine, &e->address))
+	else if (!fault && is_elsewhere(e, &n))
 		far_open(e, c, &n);
-	else if (!found || !found->segment)
-		segment_refuse_unknown(e, c, name, fault);
-	else if (found->segment->tenant_uid != c->peer.uid)
-		client_refuse(e, c, TENT_RULE_SEGMENT_TENANT, found->segment->tenant_uid);
+	else if ((!found || !found->segment) && e->directory && n.form == SEGMENT_TEXT &&
+		 name_is_plain(name))
+		directory_ask(e, c, name);
 	else
-		segment_open_found(e, c, found->segment);
+		open_here(e, c, name, found, fault);
 }
 
 /* ---- SEGMENT_CLOSE, SEGMENT_INFO --------------------------------------- */

@@ -28,6 +28,8 @@ void segment_open_found(struct engine *e, struct client *c, struct segment *s);
 void segment_refuse_unknown(struct engine *e, struct client *c, const char *name,
 			    const char *why);
 
+/* The same for the segment of a full name, here or at another engine; or refuses. */
+void segment_open_at(struct engine *e, struct client *c, const char *name);
 /* "host:port" or "host:port/text" into a full name; false when that is too long. */
 bool segment_full_name(const struct engine *e, const char *text, char full[TENT_CTL_NAME_SIZE]);
 

@@ -163,7 +163,9 @@ static void a_whole_upstream_configuration_is_accepted(void **state)
 		"\"transports\":{\"rdma\":{\"device\":{\"gid_index\":-1},"
 		"\"endpoint\":{\"qp_pools\":[{\"name\":\"kv\",\"num_qp\":2}]}},"
 		"\"shm\":{\"enable\":true},\"hp_tcp\":{\"chunk_size\":65536}}}"), 0);
-	assert_int_equal(lines(said.warnings), 10);
+	assert_int_equal(lines(said.warnings), 8);
+	assert_int_equal(c.metadata_type, METADATA_ETCD);
+	assert_string_equal(c.metadata_servers, "10.0.0.1:2379");
 	assert_string_equal(c.host, "10.0.0.5");
 	assert_int_equal(c.port, 15000);
 	assert_string_equal(c.segment_name, "");
