@@ -127,7 +127,7 @@ json_t *usage_json(const struct engine *e, const struct client *asks)
 	const struct tenants *t = &e->tenants;
 
 	return json_pack("{s:i,s:i,s:I,s:i,s:i,s:i,s:i,s:i,s:i}",
-		"clients", (int)e->nr_clients - asks->observer,
+		"clients", (int)e->nr_clients - (asks->observer && !asks->own),
 		"clients_max", (int)e->config.clients_max,
 		"clients_ended", (json_int_t)e->clients_ended,
 		"refused_waiting", (int)e->nr_refused,
