@@ -128,7 +128,6 @@ static void up(struct engine *e, struct link *l, uint64_t epoch)
 	l->state = LINK_UP;
 	l->reader.limit = FRAME_MAX;
 	if (l->peer) {
-		link_find_user(e, l);	/* it has taken our call */
 		peer_is_up(e, l->peer, l);
 		return;
 	}
@@ -141,6 +140,8 @@ static void take_hello(struct engine *e, struct link *l, const json_t *frame)
 {
 	uint64_t epoch;
 
+	if (l->state == LINK_HELLO)
+		link_find_user(e, l);
 	if (l->state != LINK_HELLO) {
 		link_refuse(e, l, "hello comes once");
 	} else if (!frame_u64(frame, "epoch", &epoch) || !epoch || !read_name(l, frame)) {
@@ -322,8 +323,6 @@ struct link *link_create(struct engine *e, int fd, const char *from, struct engi
 	frame_reader_init(&l->reader, FRAME_HELLO_MAX);
 	snprintf(l->from, sizeof(l->from), "%s", from);
 	l->opened_ns = l->heard_ns = clock_monotonic_ns();
-	if (!peer)
-		link_find_user(e, l);
 	insert(e, l);
 	return l;
 }

@@ -14,7 +14,7 @@
 
 #include "engine/peers.h"
 
-#define ACCEPTS_PER_TURN 16
+#define ACCEPTS_PER_TURN 64	/* a flood fills the queue before honest ones */
 #define PATROL_NS 50000000ull	/* half of what the control thread sleeps at most */
 #define HELLO_LEAST 16u
 

@@ -134,7 +134,8 @@ bool link_tls_queue(struct link *l, const uint8_t *bytes, size_t size);
 bool link_secret(const struct link *l, const char *label, uint8_t secret[TLS_EXPORT_SIZE]);
 
 /* link_user.c */
-/* Looks whose the other end is, once that is settled: when it came, or said hello. */
+/* Looks whose the other end is, once it says hello: then it is not in a queue any more,
+ * and for a flood that says nothing nobody asks the kernel. */
 void link_find_user(const struct engine *e, struct link *l);
 /* May whoever is at the other end have one more that came to us? */
 bool link_has_share(const struct engine *e, const struct link *l);

@@ -21,7 +21,7 @@
 #include "engine/control.h"
 
 #define PORT_LAST 16999u	/* of those that an engine may pick */
-#define BACKLOG 512
+#define BACKLOG 4096	/* what the kernel allows unless told otherwise */
 
 __attribute__((format(printf, 3, 4)))
 static int fail(char *error, size_t size, const char *format, ...)
