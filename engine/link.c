@@ -35,8 +35,10 @@ bool link_flush(struct engine *e, struct link *l)
 		}
 		sent += (size_t)n;
 	}
-	l->out_used -= sent;
-	memmove(l->out, l->out + sent, l->out_used);
+	if (sent) {
+		l->out_used -= sent;
+		memmove(l->out, l->out + sent, l->out_used);
+	}
 	if (l->source.wants_out != (l->out_used > 0)) {
 		l->source.wants_out = l->out_used > 0;
 		control_rearm(e, &l->source);
@@ -46,17 +48,18 @@ bool link_flush(struct engine *e, struct link *l)
 
 bool link_queue(struct link *l, const uint8_t *bytes, size_t size)
 {
-	size_t used = l->out_used + size;
+	size_t used = l->out_used + size, room;
 	uint8_t *out;
 
 	if (used > LINK_OUT_MAX)
 		return false;
 	if (used > l->out_room) {
-		out = realloc(l->out, used);
+		room = 2 * used < LINK_OUT_MAX ? 2 * used : LINK_OUT_MAX;
+		out = realloc(l->out, room);
 		if (!out)
 			return false;
 		l->out = out;
-		l->out_room = used;
+		l->out_room = room;
 	}
 	memcpy(l->out + l->out_used, bytes, size);
 	l->out_used = used;
@@ -73,10 +76,10 @@ void link_send(struct engine *e, struct link *l, json_t *frame)
 	free(bytes);
 	if (l->over)
 		return;
-	if (fits)
-		link_flush(e, l);
-	else
+	if (!fits)
 		link_end(e, l, "it does not read what it asked for");
+	else if (!l->source.wants_out)	/* else it says when it takes more */
+		link_flush(e, l);
 }
 
 /* Whether they arrive is its peer's affair. */
