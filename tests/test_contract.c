@@ -110,8 +110,8 @@ static void name(struct intent_fix *f, uint32_t i, const char *policy)
 /* ---- the table ---------------------------------------------------------- */
 
 /*
- * Users 1 and 2 are tenants a and b; 3 is c; 9 is nobody. Tenant a may have everything of
- * "gold" and "any"; b is capped and downgraded, c is capped and refused.
+ * Users 1 to 4 are tenants a to d; 9 is nobody. Tenant a may have everything of "gold" and
+ * "any"; b is capped and lowered, c is capped and refused, d has one policy.
  */
 static const char table_config[] =
 	"{\"policy\":["
@@ -137,7 +137,8 @@ static const char table_config[] =
 	" \"on_denied\":\"downgrade\",\"on_expired\":\"refuse\"},"
 	"{\"name\":\"c\",\"uids\":[3],\"policies\":[\"files\",\"pool\"],"
 	" \"priority_cap\":\"medium\",\"qp_pools\":[\"kv\"],\"transports\":[\"tcp\"],"
-	" \"validation\":\"compat\",\"on_denied\":\"reject\"}]}}";
+	" \"validation\":\"compat\",\"on_denied\":\"reject\"},"
+	"{\"name\":\"d\",\"uids\":[4],\"policies\":[\"gold\"]}]}}";
 
 struct vector {
 	uint32_t uid;
@@ -217,6 +218,12 @@ static const struct vector vectors[] = {
 	{ 3, 0, 0, 0, "files", 0, 64, GETS(MEDIUM, TCP, RENAMED) },
 	{ 3, 99, 0, 0, NULL, 0, 64, GETS(MEDIUM, TCP, TENT_CQE_F_INTENT_DOWNGRADED) },
 	{ 3, 0, 99, 0, NULL, 0, 64, GETS(MEDIUM, TCP, LOWERED) },
+	/* d: where its only policy does not fit it has none */
+	{ 4, 0, 0, 0, NULL, 0, 64, RULE(NO_POLICY) },
+	{ 4, GET, LOW, 0, NULL, 0, 64, RULE(NO_POLICY) },
+	{ 4, 0, 0, TCP, NULL, 0, 64, RULE(NO_POLICY) },
+	{ 4, GET, HIGH, 0, NULL, 0, 64, GETS(HIGH, TCP, 0) },
+	{ 4, 0, 0, 0, "gold", 0, 64, GETS(MEDIUM, TCP, 0) },
 	/* a is strict, as the engine is */
 	{ 1, 99, 0, 0, NULL, 0, 64, RULE(INTENT) },
 	/* the first in the order of fields is the answer */
@@ -403,7 +410,7 @@ static void plain_requests_get_what_those_with_a_hint_get(void **state)
 	struct intent_fix *f = w->f;
 
 	put_under(w, table_config, false);
-	for (uint32_t uid = 1; uid <= 3; uid++)
+	for (uint32_t uid = 1; uid <= 4; uid++)
 		for (int intent = 0; intent < 6; intent++)
 			for (int priority = 0; priority < 4; priority++) {
 				const struct vector v = { uid, intent, priority, 0, NULL, 0, 64,
