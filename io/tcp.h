@@ -163,8 +163,7 @@ struct tcp_conn {
 	uint32_t ahead_at, ahead_end;
 	uint8_t ahead[TCP_AHEAD];
 	/* the door's */
-	LIST_ENTRY(tcp_conn) of_guest;
-	LIST_ENTRY(tcp_conn) all;
+	LIST_ENTRY(tcp_conn) of_guest, all;
 	LIST_HEAD(, tcp_visit) awaited; /* visits that wait for its end */
 	struct tcp_note note, retire;
 	bool retiring;		/* retire is on its way */
@@ -268,6 +267,7 @@ struct tcp_queue {
 	struct transfer_list ended;
 	uint32_t nr_jobs;
 	uint32_t nr_conns;
+	int64_t turn_left;	/* bytes that this turn may still begin to move */
 	uint8_t *scratch;	/* TCP_ZEROS bytes that nobody reads */
 	/* counted by the poller, read by any thread */
 	struct tcp_counts {

@@ -15,6 +15,8 @@
 #include "io/crc32c.h"
 #include "io/tcp.h"
 
+#define OP_BYTES 4096	/* what an operation costs, however short, in bytes of a long one */
+
 static const uint8_t zeros[TCP_ZEROS];
 
 /* ---- frames ------------------------------------------------------------ */
@@ -152,6 +154,9 @@ static void fill_send(struct tcp_conn *c)
 
 static void start(struct tcp_conn *c, struct tcp_op *op)
 {
+	c->queue->turn_left -= OP_BYTES;
+	for (size_t i = 0; i < op->msg.msg_iovlen; i++)
+		c->queue->turn_left -= (int64_t)op->iov[i].iov_len;
 	op->msg.msg_iov = op->iov;
 	op->out = true;
 	op->canceled = false;

@@ -3,9 +3,8 @@
 #include "io/tcp.h"
 #include "ring/clock.h"
 
-/* Each may be TCP_PIECE bytes that are moved or summed, and a turn has twice as many. */
-#define RESULTS_PER_TURN 16u
-#define RUNS_PER_TURN 16u
+#define RESULTS_PER_TURN 16u	/* twice: each may be TCP_PIECE bytes that are summed */
+#define TURN_BYTES (1 << 20)	/* that the kernel is asked to move, and a little more */
 #define DRAIN_ROUNDS 200u
 
 /* ---- notes ------------------------------------------------------------- */
@@ -100,7 +99,7 @@ static void run_ready(struct tcp_queue *q)
 {
 	struct tcp_conn *c;
 
-	for (uint32_t i = 0; i < RUNS_PER_TURN && (c = TAILQ_FIRST(&q->ready)); i++) {
+	while (q->turn_left > 0 && (c = TAILQ_FIRST(&q->ready))) {
 		TAILQ_REMOVE(&q->ready, c, ready_link);
 		c->ready = false;
 		tcp_conn_run(c);
@@ -126,6 +125,7 @@ struct transfer *tcp_poll(struct backend_queue *queue)
 	if (load_relaxed(&q->base.called))
 		take_notes(q);
 	if (q->nr_conns) {
+		q->turn_left = TURN_BYTES;
 		reap(q);
 		run_ready(q);
 		q->io->flush(q);
