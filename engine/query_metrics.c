@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * query_metrics.c - what somebody wants who asks every few seconds: TENT_QUERY_METRICS.
- * Sums only, so that the answer stays small however many clients and rings there are,
- * and nothing in it that a client chose.
+ * Sums only, so that the answer stays small however many clients and rings there are. A
+ * name that a client chose can be in the directory's fault, and is in nothing else.
  */
 #include "engine/meters.h"
 #include "engine/peers.h"
@@ -79,13 +79,14 @@ json_t *metrics_json(const struct engine *e, const struct client *asks)
 
 	for (uint32_t i = 0; i < e->nr_pollers; i++)
 		poller_meters_add(e->pollers[i].poller, &sum);
-	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}",
+	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}",
 		"engine", facts_json(e),
 		"usage", usage_json(e, asks),
 		"private_pages", pages_json(),
 		"totals", totals_json(e),
 		"pollers", pollers_json(e),
 		"peers", peer_counts_json(e),
+		"directory", directory_json(e),
 		"transfers", transfers_json(&sum),
 		"queue_wait", histogram_json(&sum.queue_wait, &meter_stage),
 		"transport", histogram_json(&sum.transport, &meter_stage),

@@ -233,6 +233,27 @@ static void nothing_that_a_client_chose_is_in_it(void **state)
 	worker_close(&w);
 }
 
+/* What the manual does not name nobody can rely on. */
+static void every_family_is_in_the_manual(void **state)
+{
+	static char manual[65536];
+	FILE *f = fopen("docs/tentd.8", "re");
+
+	(void)state;
+	if (!f)
+		fail_msg("docs/tentd.8 is missing; run tests from the top of the source tree");
+	manual[fread(manual, 1, sizeof(manual) - 1, f)] = '\0';
+	fclose(f);
+	http_ask(port, "GET", "/metrics", &got);
+	for (const char *at = got.body; (at = strstr(at, "# TYPE ")); at++) {
+		char name[96];
+
+		assert_int_equal(sscanf(at, "# TYPE %95s", name), 1);
+		if (!strstr(manual, name))
+			fail_msg("docs/tentd.8 lacks %s", name);
+	}
+}
+
 static void health_says_ok(void **state)
 {
 	(void)state;
@@ -550,6 +571,7 @@ int main(void)
 		cmocka_unit_test(every_line_is_as_prometheus_wants_it),
 		cmocka_unit_test(numbers_are_those_of_what_was_done_and_of_tentctl),
 		cmocka_unit_test(nothing_that_a_client_chose_is_in_it),
+		cmocka_unit_test(every_family_is_in_the_manual),
 		cmocka_unit_test(health_says_ok),
 		cmocka_unit_test(what_is_not_served_is_said),
 		cmocka_unit_test(connections_that_say_nothing_keep_nobody_out),
