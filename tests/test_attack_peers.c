@@ -52,6 +52,7 @@ struct witness {
 	uint32_t rounds[2];		/* done so far */
 };
 
+__attribute__((noreturn))
 static void fail_here(const char *what)
 {
 	struct tent_error_info info = { .size = sizeof(info) };
