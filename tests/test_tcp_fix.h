@@ -144,11 +144,10 @@ static inline void tune_checksums(struct engine_config *c)
 
 /* One level: a request that rises goes by another connection, to another poller, and
  * what orders that one's writes after this one's, a socket, tsan does not see. */
-static inline void tune_busy(struct engine_config *c)
+static inline void tune_pollers(struct engine_config *c)
 {
 	tune_uring(c);
 	wire_set(c, "engine/priorities", "false");
-	wire_set(c, "engine/idle", "busy");
 	wire_set(c, "engine/pollers", "3");
 }
 
@@ -174,7 +173,7 @@ static inline int with_epoll(void **state)
 static inline int with_pollers(void **state)
 {
 	(void)state;
-	return start(tune_busy);
+	return start(tune_pollers);
 }
 
 static inline int with_checksums(void **state)
