@@ -40,9 +40,14 @@ static inline void fill(uint8_t *p, size_t n, uint32_t seed)
 	}
 }
 
+static inline bool is_all(const uint8_t *p, size_t n, uint8_t byte)
+{
+	return n == 0 || (*p == byte && !memcmp(p, p + 1, n - 1));
+}
+
 static inline bool is_zero(const uint8_t *p, size_t n)
 {
-	return n == 0 || (!*p && !memcmp(p, p + 1, n - 1));
+	return is_all(p, n, 0);
 }
 
 static inline uint8_t *memory_of(struct tent_client *c, int permission)
