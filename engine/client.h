@@ -25,6 +25,7 @@
 #include "engine/control.h"
 #include "engine/peercred.h"
 #include "ring/ctl_io.h"
+#include "ring/host.h"
 
 #define CLIENT_ROUND 64		/* orders in a client's round, or one per poller */
 #define CLIENTS_REFUSED_MAX 16
@@ -39,7 +40,9 @@ struct client_ring {
 	struct ring_state *state;
 	uint32_t id;
 	uint32_t poller;
-	uint32_t slot_count, completion_count;
+	int error;		/* of making it: 0 or -errno */
+	uint64_t bytes;		/* that it is charged for */
+	struct ring_geometry geometry;
 };
 
 /* A region, and what the control thread alone knows of it. */
@@ -85,6 +88,7 @@ struct client {
 	uint64_t asks_until_ns;
 
 	struct client_ring *rings, *ring_pending; /* pending: being opened or closed */
+	struct client_ring *rings_leaving; /* no poller's any more, and charged */
 	uint32_t nr_rings, last_ring_id;
 	struct poller_stats closed;	/* sums over rings that are no more */
 

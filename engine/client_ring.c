@@ -13,7 +13,6 @@
 #define RING_FDS 3	/* those that stay open here: one eventfd, two ends of a socket */
 #define RING_REPLY_FDS 4
 #define RING_MAPS 2
-#define BYTES_PER_ROUND (64u << 20)	/* of rings that end: unmapped in one go */
 
 /* ---- opening ----------------------------------------------------------- */
 
@@ -29,13 +28,6 @@ static uint32_t choose_poller(const struct engine *e, const struct tenant *t)
 			best = i;
 	}
 	return best;
-}
-
-static uint64_t ring_bytes(struct client_ring *r)
-{
-	const struct ring_host *h = ring_state_host(r->state);
-
-	return h->client_mem.size + h->engine_mem.size;
 }
 
 static bool ring_charge(struct engine *e, struct client *c)
@@ -54,57 +46,55 @@ static void ring_refund(struct engine *e, struct client *c)
 	client_refund(e, c, RESOURCE_MAPS, RING_MAPS);
 }
 
-static int ring_create_state(struct engine *e, struct client *c, struct client_ring *r)
+static struct ring_geometry geometry_of(struct engine *e, const struct client *c,
+					uint32_t slots, uint32_t completions)
 {
 	bool sleeps = e->config.adaptive && !e->config.caller_mode;
-	struct ring_geometry g = {
-		.slot_count = r->slot_count, .completion_count = r->completion_count,
-		.epoch = e->epoch,
+
+	tick_clock_resync(&e->clock);
+	return (struct ring_geometry){
+		.slot_count = slots, .completion_count = completions,
+		.epoch = e->epoch, .clock = e->clock,
 		.features = (sleeps ? TENT_RING_F_ADAPTIVE : 0) |
 			    (sleeps && !c->membarrier ? TENT_RING_F_CLIENT_FENCE : 0),
 	};
+}
+
+/* A chore: every page of it is touched. */
+static void ring_make(struct client *c)
+{
+	struct client_ring *r = c->ring_pending;
+
+	r->error = ring_state_create(&r->state, &r->geometry, &c->space);
+}
+
+/* Only what the client may write can have holes punched into it. */
+static int ring_guard(const struct engine *e, struct client *c, struct client_ring *r)
+{
 	int rc;
 
-	tick_clock_resync(&e->clock);
-	g.clock = e->clock;
-	rc = ring_state_create(&r->state, &g, &c->space);
-	if (rc < 0)
-		return rc;
-	/* Only what the client may write can have holes punched into it. */
-	if (e->guards)
-		rc = sigbus_guard_mem(&ring_state_host(r->state)->client_mem,
-				      &c->space.condemned);
+	if (!e->guards)
+		return 0;
+	rc = sigbus_guard_mem(&ring_state_host(r->state)->client_mem, &c->space.condemned);
 	if (rc < 0)
 		ring_state_destroy(r->state);
 	return rc;
 }
 
-/* Charged; on failure the caller refunds. NULL with *rc set. */
-static struct client_ring *ring_create(struct engine *e, struct client *c, uint32_t slots,
-				       uint32_t completions, int *rc)
+static void ring_adopt(struct engine *e, struct client *c, struct client_ring *r)
 {
-	struct client_ring *r = calloc(1, sizeof(*r));
+	const struct ring_host *h = ring_state_host(r->state);
 
-	*rc = -ENOMEM;
-	if (!r)
-		return NULL;
-	r->slot_count = slots;
-	r->completion_count = completions;
-	*rc = ring_create_state(e, c, r);
-	if (*rc < 0) {
-		free(r);
-		return NULL;
-	}
+	r->bytes = h->client_mem.size + h->engine_mem.size;
 	r->id = ++c->last_ring_id;
 	r->poller = choose_poller(e, c->tenant);
 	r->next = c->rings;
 	c->rings = r;
 	c->nr_rings++;
-	c->allocated += ring_bytes(r);
+	c->allocated += r->bytes;
 	c->tenant->poller = r->poller;
 	c->tenant->nr_rings++;
 	e->pollers[r->poller].nr_rings++;
-	return r;
 }
 
 /* The mappings hold the memory. */
@@ -149,13 +139,51 @@ static void send_one(struct engine *e, struct client *c, struct client_ring *r,
 	client_await(e, c, done);
 }
 
+static void refuse_system(struct engine *e, struct client *c, const struct ring_geometry *g,
+			  int rc)
+{
+	ring_refund(e, c);
+	client_refuse_text(e, c, TENT_RULE_SYSTEM, (uint64_t)-rc,
+			   "no ring of %u slots and %u completions: %s", g->slot_count,
+			   g->completion_count, strerror(-rc));
+}
+
+static void ring_made(struct engine *e, struct client *c)
+{
+	struct client_ring *r = c->ring_pending;
+	int rc = r->error < 0 ? r->error : ring_guard(e, c, r);
+
+	if (rc == 0) {
+		ring_adopt(e, c, r);
+		send_one(e, c, r, POLLER_ADD_RING, 0, ring_served);
+		return;
+	}
+	refuse_system(e, c, &r->geometry, rc);
+	free(r);
+	c->ring_pending = NULL;
+	client_idle(e, c);
+}
+
+/* Charged. */
+static void ring_begin(struct engine *e, struct client *c, uint32_t slots, uint32_t completions)
+{
+	struct ring_geometry g = geometry_of(e, c, slots, completions);
+	struct client_ring *r = calloc(1, sizeof(*r));
+
+	if (!r) {
+		refuse_system(e, c, &g, -ENOMEM);
+		return;
+	}
+	r->geometry = g;
+	c->ring_pending = r;
+	chore_send(e, c, ring_make, ring_made);
+}
+
 void client_ring_open(struct engine *e, struct client *c, struct ctl_message *m)
 {
 	const struct tent_ctl_ring_open *q = (const void *)m->bytes;
 	uint32_t slots = q->slot_count ? q->slot_count : TENT_SLOTS_DEFAULT;
 	uint32_t completions = q->completion_count ? q->completion_count : slots;
-	struct client_ring *r;
-	int rc;
 
 	if (!is_ring_size(slots) || !is_ring_size(completions)) {
 		client_refuse(e, c, TENT_RULE_RING_SIZE,
@@ -165,25 +193,16 @@ void client_ring_open(struct engine *e, struct client *c, struct ctl_message *m)
 	if (!client_may_reply(e, c, RING_REPLY_FDS))
 		return;
 	if (c->nr_rings >= e->config.rings_max || c->allocated > e->config.memory_max ||
-	    !ring_charge(e, c)) {
+	    !ring_charge(e, c))
 		client_refuse(e, c, TENT_RULE_RING_LIMIT, c->nr_rings);
-		return;
-	}
-	r = ring_create(e, c, slots, completions, &rc);
-	if (r) {
-		send_one(e, c, r, POLLER_ADD_RING, 0, ring_served);
-		return;
-	}
-	ring_refund(e, c);
-	client_refuse_text(e, c, TENT_RULE_SYSTEM, (uint64_t)-rc,
-			   "no ring of %u slots and %u completions: %s", slots, completions,
-			   strerror(-rc));
+	else
+		ring_begin(e, c, slots, completions);
 }
 
 /* ---- closing ----------------------------------------------------------- */
 
-/* Its poller has let go of it. */
-static void ring_destroy(struct engine *e, struct client *c, struct client_ring *r)
+/* Its poller has let go of it: to be freed by the next rings_free(). */
+static void ring_leave(struct engine *e, struct client *c, struct client_ring *r)
 {
 	struct client_ring **at = &c->rings;
 	struct poller_stats s;
@@ -191,28 +210,59 @@ static void ring_destroy(struct engine *e, struct client *c, struct client_ring 
 	while (*at != r)
 		at = &(*at)->next;
 	*at = r->next;
+	r->next = c->rings_leaving;
+	c->rings_leaving = r;
 	ring_stats_read(r->state, &s);
 	stats_add(&c->closed, &s);
 	c->nr_rings--;
-	c->allocated -= ring_bytes(r);
 	c->tenant->nr_rings--;
 	e->pollers[r->poller].nr_rings--;
 	if (e->guards)
 		sigbus_unguard(ring_state_host(r->state)->client_mem.addr);
-	ring_state_destroy(r->state);
-	ring_refund(e, c);
-	free(r);
+}
+
+/* A chore. */
+static void destroy_leaving(struct client *c)
+{
+	for (struct client_ring *r = c->rings_leaving; r; r = r->next)
+		ring_state_destroy(r->state);
+}
+
+static void leaving_destroyed(struct engine *e, struct client *c)
+{
+	struct client_ring *r;
+
+	while ((r = c->rings_leaving)) {
+		c->rings_leaving = r->next;
+		c->allocated -= r->bytes;
+		ring_refund(e, c);
+		free(r);
+	}
+	c->resume(e, c);
+}
+
+/* Gives back those that left, then calls after. */
+static void rings_free(struct engine *e, struct client *c,
+		       void (*after)(struct engine *e, struct client *c))
+{
+	c->resume = after;
+	chore_send(e, c, destroy_leaving, leaving_destroyed);
+}
+
+static void reply_closed(struct engine *e, struct client *c)
+{
+	client_rings_spin(e);
+	client_reply_plain(e, c);
+	client_idle(e, c);
 }
 
 static void ring_closed(struct engine *e, void *client)
 {
 	struct client *c = client;
 
-	ring_destroy(e, c, c->ring_pending);
+	ring_leave(e, c, c->ring_pending);
 	c->ring_pending = NULL;
-	client_rings_spin(e);
-	client_reply_plain(e, c);
-	client_idle(e, c);
+	rings_free(e, c, reply_closed);
 }
 
 void client_ring_close(struct engine *e, struct client *c, struct ctl_message *m)
@@ -236,9 +286,11 @@ static void some_ended(struct engine *e, void *client)
 	struct client *c = client;
 
 	for (uint32_t i = c->round->nr; i > 0; i--)
-		ring_destroy(e, c, c->rings);
+		ring_leave(e, c, c->rings);
 	if (c->rings)
 		end_some(e, c);
+	else if (c->rings_leaving)
+		rings_free(e, c, c->resume);
 	else
 		c->resume(e, c);
 }
@@ -248,14 +300,11 @@ static void end_some(struct engine *e, struct client *c)
 	struct poller_command order = {
 		.type = POLLER_CLOSE_RING, .rule = c->end_rule,
 	};
-	uint64_t bytes = 0;
 
 	round_begin(c->round);
-	for (struct client_ring *r = c->rings; r && round_has_room(c->round, 1) &&
-	     bytes < BYTES_PER_ROUND; r = r->next) {
+	for (struct client_ring *r = c->rings; r && round_has_room(c->round, 1); r = r->next) {
 		order.ring = r->state;
 		round_add(c->round, e->pollers[r->poller].poller, &order);
-		bytes += ring_bytes(r);
 	}
 	client_await(e, c, some_ended);
 }

@@ -97,7 +97,7 @@ void poller_meters_add(const struct poller *p, struct meters *sum);
 /* Any thread; values may be torn against each other, not in themselves. */
 void poller_stats_read(const struct poller *p, struct poller_stats *out);
 
-/* Control thread. A ring for a client, not yet served; space outlives it. */
+/* Control thread, or a chore. A ring for a client, not yet served; space outlives it. */
 int ring_state_create(struct ring_state **r, const struct ring_geometry *g,
 		      struct client_space *space);
 void ring_state_destroy(struct ring_state *r); /* after POLLER_CLOSE_RING, or unserved */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ring_state.c - makes and frees what a poller keeps for a ring. Control thread. */
+/* ring_state.c - makes and frees what a poller keeps for a ring: chores of its client. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdlib.h>

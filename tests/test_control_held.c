@@ -34,6 +34,7 @@
 #include "tests/common/engine_fix.h"
 
 #define LARGE ((size_t)64 << 30)	/* the most that one client may allocate by default */
+#define RING_LARGE ((size_t)4 << 20)	/* less than either half of the largest ring */
 
 enum hold {
 	HOLD_NOTHING, HOLD_MAKING, HOLD_UNMAPPING, HOLD_CLOSING, HOLD_WORKER, HOLD_STRAYS
@@ -42,6 +43,8 @@ enum hold {
 static uint32_t hold;		/* enum hold; whoever is held sets it back */
 static uint32_t by_control;	/* the control thread did it itself */
 static ino_t held_file;		/* HOLD_CLOSING: the memfd that it is about */
+static const char *held_name;	/* HOLD_MAKING: the same, by what it is called */
+static size_t held_length;	/* HOLD_UNMAPPING: at least */
 static sem_t held, go_on;
 static pthread_t control;	/* the engine's */
 
@@ -78,7 +81,7 @@ int memfd_create(const char *name, unsigned int flags)
 
 	if (!real)
 		real = (int (*)(const char *, unsigned int))dlsym(RTLD_NEXT, "memfd_create");
-	if (is_held_here(HOLD_MAKING) && strcmp(name, "tent-buffer") == 0)
+	if (is_held_here(HOLD_MAKING) && strcmp(name, load_relaxed(&held_name)) == 0)
 		stop_here();
 	return real(name, flags);
 }
@@ -89,7 +92,7 @@ int munmap(void *addr, size_t length)
 
 	if (!real)
 		real = (int (*)(void *, size_t))dlsym(RTLD_NEXT, "munmap");
-	if (is_held_here(HOLD_UNMAPPING) && length >= LARGE)
+	if (is_held_here(HOLD_UNMAPPING) && length >= load_relaxed(&held_length))
 		stop_here();
 	return real(addr, length);
 }
@@ -111,11 +114,11 @@ int close(int fd)
 
 	if (!real)
 		real = (int (*)(int))dlsym(RTLD_NEXT, "close");
-	if (is_held_here(HOLD_CLOSING) && fstat(fd, &s) == 0 && s.st_ino == held_file)
+	if (is_held_here(HOLD_CLOSING) && fstat(fd, &s) == 0 && s.st_ino == load_relaxed(&held_file))
 		stop_here();
 	if (is_held_here(HOLD_WORKER) && is_process_memory(fd))
 		stop_here();
-	if (is_held_here(HOLD_STRAYS) && fstat(fd, &s) == 0 && s.st_ino == held_file)
+	if (is_held_here(HOLD_STRAYS) && fstat(fd, &s) == 0 && s.st_ino == load_relaxed(&held_file))
 		stop_stray();
 	return real(fd);
 }
@@ -149,6 +152,8 @@ struct pair {
 static void pair_open(struct pair *p)
 {
 	store_relaxed(&by_control, 0u);
+	store_relaxed(&held_name, "tent-buffer");
+	store_relaxed(&held_length, LARGE);
 	raw_attach(&p->slow, fix.path, NULL);
 	raw_attach(&p->other, fix.path, NULL);
 }
@@ -157,6 +162,7 @@ static void pair_close(struct pair *p)
 {
 	close(p->slow.sock);
 	close(p->other.sock);
+	engine_fix_quiet(&fix, 0);
 }
 
 static void send_message(struct raw *r, struct ctl_message *m, uint16_t type, uint32_t size)
@@ -250,6 +256,34 @@ static void another_is_served_while_the_memory_of_one_that_left_is_freed(void **
 	pair_close(&p);
 }
 
+static void another_is_served_while_a_ring_is_made_and_freed(void **state)
+{
+	struct ctl_message m = { .nr_fds = 0 };
+	uint64_t id;
+	struct pair p;
+
+	(void)state;
+	pair_open(&p);
+	store_relaxed(&held_name, "tent-ring-client");
+	store_relaxed(&held_length, RING_LARGE);
+	((struct tent_ctl_ring_open *)m.bytes)->slot_count = TENT_SLOTS_MAX;
+	store_relaxed(&hold, (uint32_t)HOLD_MAKING);
+	send_message(&p.slow, &m, TENT_CTL_RING_OPEN, sizeof(struct tent_ctl_ring_open));
+	other_is_served(&p);
+	slow_has_no_answer_yet(&p);
+	slow_gets_its_answer(&p, &m);
+	id = ((const struct tent_ctl_ring_open_reply *)m.bytes)->ring_id;
+	ctl_close_fds(&m);
+	memset(&m, 0, sizeof(m));
+	((struct tent_ctl_id *)m.bytes)->id = id;
+	store_relaxed(&hold, (uint32_t)HOLD_UNMAPPING);
+	send_message(&p.slow, &m, TENT_CTL_RING_CLOSE, sizeof(struct tent_ctl_id));
+	other_is_served(&p);
+	slow_has_no_answer_yet(&p);
+	slow_gets_its_answer(&p, &m);
+	pair_close(&p);
+}
+
 static void another_is_served_while_a_worker_does_not_come_out_of_a_copy(void **state)
 {
 	static uint8_t private[4096];
@@ -276,7 +310,7 @@ static int large_memfd(void)
 	assert_int_equal(ftruncate(fd, (off_t)LARGE), 0);
 	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
 	assert_int_equal(fstat(fd, &s), 0);
-	held_file = s.st_ino;
+	store_relaxed(&held_file, s.st_ino);
 	return fd;
 }
 
@@ -386,6 +420,7 @@ int main(void)
 		cmocka_unit_test(another_is_served_while_memory_is_made),
 		cmocka_unit_test(another_is_served_while_memory_is_freed),
 		cmocka_unit_test(another_is_served_while_the_memory_of_one_that_left_is_freed),
+		cmocka_unit_test(another_is_served_while_a_ring_is_made_and_freed),
 		cmocka_unit_test(another_is_served_while_a_worker_does_not_come_out_of_a_copy),
 		cmocka_unit_test(another_is_served_while_a_memfd_is_unregistered),
 		cmocka_unit_test(another_is_served_while_a_memfd_that_was_refused_is_closed),
