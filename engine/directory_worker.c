@@ -394,17 +394,33 @@ void worker_stop(struct worker *w)
 	worker_free(w);
 }
 
-static void send_change(struct worker *w, const char *key, const char *value)
+/* The one of that key, made if need be; under the lock. What waits is as much as there
+ * are names, however often they come and go. */
+static struct change *change_of(struct worker *w, const char *key)
 {
-	struct change *c = calloc(1, sizeof(*c));
+	struct change *c = w->changes;
 
+	while (c && strcmp(c->key, key) != 0)
+		c = c->next;
+	if (c)
+		return c;
+	c = calloc(1, sizeof(*c));
 	if (!c)
-		return;
+		return NULL;
 	snprintf(c->key, sizeof(c->key), "%s", key);
-	snprintf(c->value, sizeof(c->value), "%s", value);
-	pthread_mutex_lock(&w->lock);
 	*w->last_change = c;
 	w->last_change = &c->next;
+	return c;
+}
+
+static void send_change(struct worker *w, const char *key, const char *value)
+{
+	struct change *c;
+
+	pthread_mutex_lock(&w->lock);
+	c = change_of(w, key);
+	if (c)
+		snprintf(c->value, sizeof(c->value), "%s", value);
 	pthread_cond_signal(&w->wake);
 	pthread_mutex_unlock(&w->lock);
 }

@@ -303,6 +303,25 @@ static void an_engine_that_starts_again_has_its_names_at_once(void **state)
 	tent_client_detach(user);
 }
 
+static void a_name_that_comes_and_goes_is_there_at_the_end(void **state)
+{
+	struct tent_client *owner, *user = engine_fix_attach(&two, NULL);
+
+	(void)state;
+	for (int i = 0; i < 300; i++) {
+		owner = engine_fix_attach(&one, "restless");
+		tent_client_detach(owner);
+	}
+	owner = engine_fix_attach(&one, "restless");
+	await_at(one.path, 1, 0);
+	engine_fix_memory(owner, 4096);
+	assert_int_equal(bytes_of(user, "restless"), 4096);
+	tent_client_detach(owner);
+	await_at(one.path, 0, 0);
+	expect_missing(user, "restless", "the directory does not have it");
+	tent_client_detach(user);
+}
+
 static void brief(struct engine_config *c)
 {
 	tune(c);
@@ -422,6 +441,7 @@ static void an_engine_that_publishes_only_its_address_is_found(void **state)
 	cmocka_unit_test(a_name_that_another_engine_has_is_left_to_it),		\
 	cmocka_unit_test(names_of_an_engine_that_was_killed_are_forgotten),	\
 	cmocka_unit_test(an_engine_that_starts_again_has_its_names_at_once),	\
+	cmocka_unit_test(a_name_that_comes_and_goes_is_there_at_the_end),	\
 	cmocka_unit_test(names_outlive_their_lifetime_as_long_as_their_engine_lives), \
 	cmocka_unit_test(a_server_that_dies_is_named_and_one_that_comes_back_is_told_again), \
 	cmocka_unit_test(a_name_that_goes_while_the_server_is_away_is_taken_back_later), \
