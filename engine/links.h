@@ -22,6 +22,7 @@
 
 #include "engine/control_source.h"
 #include "engine/frame.h"
+#include "engine/mem.h"
 #include "engine/segment_name.h"
 #include "engine/socket_owner.h"
 #include "engine/tls.h"

@@ -45,7 +45,8 @@ static json_t *ring_json(const struct client *c, const struct client_ring *r)
 	ring_stats_read(r->state, &s);
 	row = json_pack("{s:i,s:i,s:i,s:i,s:i,s:s,s:s}",
 			"client", (int)c->id, "ring", (int)r->id, "poller", (int)r->poller,
-			"slots", (int)r->geometry.slot_count, "completions", (int)r->geometry.completion_count,
+			"slots", (int)r->geometry.slot_count,
+			"completions", (int)r->geometry.completion_count,
 			"pages", page_name(m->page_kind),
 			"page_reason", page_reason(m->page_reason));
 	json_object_update_new(row, stats_json(&s));
