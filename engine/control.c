@@ -133,7 +133,8 @@ static uint64_t turns_so_far(const struct engine *e)
 }
 
 /* Peers do not wait until the caller has something to do. While it drives by itself it is
- * not competed with, only looked after. */
+ * not competed with, and what it is woken by does not wake us: it is looked after, a
+ * thousand times a second. */
 static void drive(struct engine *e)
 {
 	int drives = 0;
@@ -145,6 +146,8 @@ static void drive(struct engine *e)
 		e->drive_again = drives == DRIVES_PER_TURN;
 	}
 	e->turns_seen = turns_so_far(e);
+	for (int i = 0; i < 2 && !e->drive_again; i++)
+		control_rearm(e, &e->driver[i]);
 }
 
 static void driver_ready(struct engine *e, struct event_source *s)
@@ -152,7 +155,6 @@ static void driver_ready(struct engine *e, struct event_source *s)
 	if (s->fd == e->pollers[0].event_fd)
 		wake_event_drain(s->fd);
 	drive(e);
-	control_rearm(e, s);
 }
 
 static int watch_for_caller(struct engine *e)

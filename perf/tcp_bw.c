@@ -63,13 +63,15 @@ static uint64_t measure_stream(struct bench *b, int op, uint32_t bytes, uint64_t
 {
 	int fd = other_host_connect(&b->there, op == TENT_OPCODE_READ ? PLAIN_SOURCE : PLAIN_SINK,
 				    bytes);
-	uint64_t start = clock_monotonic_ns(), now = start, moved = 0;
+	uint64_t start = clock_monotonic_ns(), now = start, moved = 0, at = 0;
+	const uint64_t size = options.depth * BYTES_MAX;	/* as tent's requests go */
 
 	while (fd >= 0 && now - start < ns) {
 		ssize_t n = op == TENT_OPCODE_READ ?
-			    recv(fd, b->here.memory, bytes, 0) :
-			    send(fd, b->here.memory, bytes, MSG_NOSIGNAL);
+			    recv(fd, b->here.memory + at, bytes, 0) :
+			    send(fd, b->here.memory + at, bytes, MSG_NOSIGNAL);
 
+		at = at + 2 * (uint64_t)bytes > size ? 0 : at + bytes;
 		if (n <= 0) {
 			b->failed++;
 			break;

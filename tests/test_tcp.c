@@ -281,6 +281,11 @@ static int forbidden(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { TESTS };
+	const struct CMUnitTest driven[] = {
+		cmocka_unit_test(every_length_arrives_by_write_and_comes_back_by_read),
+		cmocka_unit_test(many_requests_at_once_all_arrive),
+		cmocka_unit_test(memory_that_is_unregistered_under_way_is_let_go_of),
+	};
 	const struct CMUnitTest configured[] = {
 		cmocka_unit_test(what_the_configuration_says_is_said),
 	};
@@ -294,6 +299,8 @@ int main(void)
 	failed += cmocka_run_group_tests_name("epoll", tests, with_epoll, without);
 	failed += cmocka_run_group_tests_name("pollers", tests, with_pollers, without);
 	failed += cmocka_run_group_tests_name("checksums", tests, with_checksums, without);
+	failed += cmocka_run_group_tests_name("caller", driven, with_caller, without);
+	failed += cmocka_run_group_tests_name("caller, epoll", driven, with_caller_epoll, without);
 	failed += cmocka_run_group_tests_name("configured", configured, with_epoll, without);
 	failed += cmocka_run_group_tests_name("seccomp", refused_by_kernel, forbidden, without);
 	return failed;

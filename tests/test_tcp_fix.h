@@ -187,6 +187,35 @@ static inline int with_checksums(void **state)
 	return start(tune_checksums);
 }
 
+static inline void tune_caller(struct engine_config *c)
+{
+	tune_uring(c);
+	wire_set(c, "engine/mode", "caller");
+}
+
+static inline void tune_caller_epoll(struct engine_config *c)
+{
+	tune_epoll(c);
+	wire_set(c, "engine/mode", "caller");
+}
+
+/* Nobody drives the owner's engine: its control thread serves peers. */
+static inline int with_caller(void **state)
+{
+	(void)state;
+	engine_fix_start(&one, tune_uring);
+	engine_fix_start(&two, tune_caller);
+	return 0;
+}
+
+static inline int with_caller_epoll(void **state)
+{
+	(void)state;
+	engine_fix_start(&one, tune_epoll);
+	engine_fix_start(&two, tune_caller_epoll);
+	return 0;
+}
+
 static inline int without(void **state)
 {
 	(void)state;

@@ -17,8 +17,6 @@
 #include "perf/common/machine.h"
 #include "perf/common/other_host.h"
 
-#define PIECE_MAX (4u << 20)
-
 static int fail(const char *what)
 {
 	fprintf(stderr, "other_host: %s: %s\n", what, strerror(errno));
@@ -41,12 +39,30 @@ static bool move_all(int fd, uint8_t *bytes, size_t size, bool in, int flags)
 	return true;
 }
 
-static void serve_plain(int fd, uint8_t *bytes)
+struct plain {
+	int listener;
+	uint64_t size;		/* of the memory that streams go round in, as tent's requests do */
+};
+
+/* In or out, round the memory, until the other side has enough. */
+static void stream(int fd, uint8_t *bytes, uint64_t size, uint32_t piece, bool in)
+{
+	uint64_t at = 0;
+	ssize_t n;
+
+	do {
+		n = in ? recv(fd, bytes + at, piece, 0) :
+			 send(fd, bytes + at, piece, MSG_NOSIGNAL);
+		at = at + 2 * (uint64_t)piece > size ? 0 : at + piece;
+	} while (n > 0);
+}
+
+static void serve_plain(int fd, uint8_t *bytes, uint64_t size)
 {
 	struct plain_order o;
 	int flags;
 
-	if (!move_all(fd, (uint8_t *)&o, sizeof(o), true, 0) || o.bytes > PIECE_MAX)
+	if (!move_all(fd, (uint8_t *)&o, sizeof(o), true, 0) || o.bytes > size)
 		return;
 	flags = o.kind == PLAIN_ECHO ? MSG_DONTWAIT : 0;
 	switch (o.kind) {
@@ -57,29 +73,29 @@ static void serve_plain(int fd, uint8_t *bytes)
 			;
 		break;
 	case PLAIN_SINK:
-		while (recv(fd, bytes, o.bytes, 0) > 0)
-			;
-		break;
 	case PLAIN_SOURCE:
-		while (send(fd, bytes, o.bytes, MSG_NOSIGNAL) > 0)
-			;
+		stream(fd, bytes, size, o.bytes, o.kind == PLAIN_SINK);
 		break;
 	}
 }
 
 static void *plain_main(void *arg)
 {
-	int listener = *(int *)arg, yes = 1;
-	uint8_t *bytes = calloc(1, PIECE_MAX);
+	const struct plain *p = arg;
+	uint8_t *bytes = malloc(p->size);
+	int yes = 1;
 
+	if (!bytes)
+		return NULL;
+	memset(bytes, 0x5a, p->size);
 	machine_pin(machine_core(1));
 	for (;;) {
-		int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+		int fd = accept4(p->listener, NULL, NULL, SOCK_CLOEXEC);
 
 		if (fd < 0)
 			break;
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
-		serve_plain(fd, bytes);
+		serve_plain(fd, bytes, p->size);
 		close(fd);
 	}
 	free(bytes);
@@ -137,25 +153,25 @@ static int open_memory(struct tent_client *c, uint64_t size, uint8_t **memory)
 
 static int there_main(struct helper *h, const void *arg)
 {
-	const uint64_t *size = arg;
+	struct plain plain = { .size = *(const uint64_t *)arg };
 	struct engine *e = NULL;
 	struct tent_client *c = NULL;
 	pthread_t thread;
 	uint8_t *memory;
 	uint16_t port;
 	char text[120];
-	int listener = listen_plain(&port);
 
-	if (listener < 0 || open_engine(&e, &c, false, true) || open_memory(c, *size, &memory) ||
-	    pthread_create(&thread, NULL, plain_main, &listener))
+	plain.listener = listen_plain(&port);
+	if (plain.listener < 0 || open_engine(&e, &c, false, true) || open_memory(c, plain.size, &memory) ||
+	    pthread_create(&thread, NULL, plain_main, &plain))
 		return 1;
 	snprintf(text, sizeof(text), "%s %" PRIu64 " %u", tent_client_segment(c),
 		 (uint64_t)(uintptr_t)memory, port);
 	helper_ready(h, text);
 	helper_wait(h);
-	shutdown(listener, SHUT_RDWR);
+	shutdown(plain.listener, SHUT_RDWR);
 	pthread_join(thread, NULL);
-	close(listener);
+	close(plain.listener);
 	tent_client_detach(c);
 	engine_destroy(e);
 	return 0;
