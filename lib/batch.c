@@ -204,6 +204,8 @@ void lib_batch_reclaim(struct lib_batch *b)
 {
 	store_release(&b->id, 0ull); /* L2: stale before anything else changes */
 	store_release(&b->engine, 0ull); /* nobody's: lib_batch_drop() passes it by */
+	store_release(&b->pending, 0u); /* L4: dropped, it may still have some; its tasks are
+					 * the next batch's, and lib_ring_lost() would end them */
 	b->orphan = false;
 	lib_pool_lock();
 	tasks_put(b->tasks);

@@ -5,6 +5,7 @@
  * requests back as long as a test wants.
  */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -259,6 +260,27 @@ static void tasks_tell_how_they_were_downgraded(void **state)
 	stop(&f);
 }
 
+/* The pools give the second engine the ring and the tasks that the first one had. */
+static void a_destroyed_engines_batch_ends_no_tasks_of_the_next(void **state)
+{
+	struct lib_fix first, second;
+	tent_batch_id_t batch;
+	tent_status_t overall;
+
+	(void)state;
+	start(&first, LIB_DAEMON, holding);
+	submit(&first, 64);
+	stop(&first);
+	start(&second, LIB_DAEMON, holding);
+	batch = submit(&second, 64);
+	lib_fix_kill(&second, SIGKILL);
+	for (size_t i = 0; i < 64; i++)
+		assert_ended(&second, batch, i, TENT_STATUS_FAILED, TENT_ERR_ENGINE_LOST);
+	assert_int_equal(tent_overall_status(second.engine, batch, &overall), 0);
+	assert_int_equal(overall.status, TENT_STATUS_FAILED);
+	stop(&second);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -270,6 +292,7 @@ int main(void)
 		cmocka_unit_test(freeing_memory_ends_what_names_it),
 		cmocka_unit_test(a_submit_waits_for_room_and_gets_it),
 		cmocka_unit_test(tasks_tell_how_they_were_downgraded),
+		cmocka_unit_test(a_destroyed_engines_batch_ends_no_tasks_of_the_next),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
