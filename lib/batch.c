@@ -207,6 +207,7 @@ void lib_batch_reclaim(struct lib_batch *b)
 	store_release(&b->pending, 0u); /* L4: dropped, it may still have some; its tasks are
 					 * the next batch's, and lib_ring_lost() would end them */
 	b->orphan = false;
+	lib_ring_told(b->ring, b);
 	lib_pool_lock();
 	tasks_put(b->tasks);
 	place_put(b);

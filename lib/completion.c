@@ -47,9 +47,12 @@ static int start_fd(struct lib_ring *r)
 	if (!watch_open(r))
 		return lib_fail_text(TENT_ERR_RUNTIME, TENT_RULE_SYSTEM, "epoll", "epoll: %m");
 	store_relaxed(&r->wants_fd, 1u);
+	r->watch++; /* what the last one did not look at is not this one's to look at */
+	r->nr_unseen = 0;
 	while (tent_ring_arm(r->tent) && lib_ring_reap(r, NULL))
 		;
-	r->reaped = r->reaped_foreign = 0;
+	r->reaped = 0;
+	r->is_told = true;
 	wake_event_signal(r->self_fd);
 	return 0;
 }

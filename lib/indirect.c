@@ -115,7 +115,8 @@ void lib_indirect_describe(struct lib_indirect *m, struct tent_slot *slot)
 	slot->user_data = LIB_DATA_INDIRECT;
 }
 
-void lib_indirect_finish(struct lib_ring *r, const struct tent_completion *c)
+void lib_indirect_finish(struct lib_ring *r, const struct tent_completion *c,
+			 const struct lib_batch *polled)
 {
 	struct lib_indirect *m = r->indirect;
 	const struct tent_result *result;
@@ -124,6 +125,8 @@ void lib_indirect_finish(struct lib_ring *r, const struct tent_completion *c)
 	if (!m)
 		return;
 	r->indirect = NULL;
+	if (m->batch != polled)
+		lib_ring_tell_later(r, m->batch);
 	result = results_of(m);
 	for (uint32_t i = 0; i < m->count; i++) {
 		uint64_t word = lib_task_word(result[i].status, result[i].transport,

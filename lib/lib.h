@@ -161,6 +161,8 @@ struct lib_batch {
 	uint32_t worst;			/* severity, see lib_severity(); ring's lock */
 	uint64_t bytes;			/* of completed tasks; ring's lock */
 	bool orphan;			/* freed while pending; ring's lock */
+	uint32_t unseen;		/* its ring's watch: it did not look at ends of tasks;
+					 * ring's lock */
 	uint32_t index;			/* in the table, constant */
 	uint64_t generation;		/* pool lock */
 	struct lib_batch *next_free;
@@ -239,8 +241,10 @@ struct lib_ring {
 	} verdict;
 	uint64_t quiet_since_ns;	/* when polling began to find nothing, 0: it finds */
 	uint32_t wants_fd;		/* tent_completion_fd() was asked for */
-	uint32_t reaped_foreign;	/* since the last arm: for another batch than the polled */
 	uint32_t reaped;		/* since the last arm */
+	uint32_t watch;			/* which waiter on the fd it has, from 1 */
+	uint32_t nr_unseen;		/* batches whose ends that one has yet to look at */
+	bool is_told;			/* self_fd is readable */
 	int watch_fd;			/* what tent_completion_fd() gave, or -1 */
 	int self_fd;			/* an eventfd under it: our own word to its waiter */
 	struct lib_ring *next_free;
@@ -264,6 +268,10 @@ void lib_rings_release(struct lib_engine *e);
 
 /* The functions below need the ring's lock. */
 
+/* Tasks of a batch end that the waiter on the completion fd does not look at now. */
+void lib_ring_tell_later(struct lib_ring *r, struct lib_batch *b);
+/* It looks now, or will not any more. */
+void lib_ring_told(struct lib_ring *r, struct lib_batch *b);
 /* Takes every completion there is; polled: the batch the caller asks about, or NULL.
  * Returns how many. */
 uint32_t lib_ring_reap(struct lib_ring *r, const struct lib_batch *polled);
@@ -279,7 +287,7 @@ uint32_t lib_ring_await_indirect(struct lib_ring *r);
 /* Waits until the engine judged everything before position, reaps. As above. */
 uint32_t lib_ring_await(struct lib_ring *r, uint32_t position);
 /* For users of the completion fd, after a reap: empties and arms it again. */
-void lib_ring_rearm(struct lib_ring *r, const struct lib_batch *polled);
+void lib_ring_rearm(struct lib_ring *r, struct lib_batch *polled);
 
 /* ---- INDIRECT (indirect.c) ------------------------------------------------------ */
 
@@ -296,7 +304,8 @@ char *lib_indirect_cell(const struct lib_indirect *m, uint32_t i);
 /* The INDIRECT slot that publishes m. Ring's lock. */
 void lib_indirect_describe(struct lib_indirect *m, struct tent_slot *slot);
 /* The INDIRECT batch of the ring ended: takes its results over. Ring's lock. */
-void lib_indirect_finish(struct lib_ring *r, const struct tent_completion *c);
+void lib_indirect_finish(struct lib_ring *r, const struct tent_completion *c,
+			 const struct lib_batch *polled);
 
 /* ---- submit (submit.c) ---------------------------------------------------------- */
 

@@ -16,6 +16,20 @@
 #define QUIET_NS 10000000ull		/* fruitless polling before we look if it lives */
 #define IDLE_TURNS 64			/* caller mode: idle turns before yielding */
 
+void lib_ring_tell_later(struct lib_ring *r, struct lib_batch *b)
+{
+	if (!load_relaxed(&r->wants_fd))
+		return;
+	r->nr_unseen += b->unseen != r->watch;
+	b->unseen = r->watch;
+}
+
+void lib_ring_told(struct lib_ring *r, struct lib_batch *b)
+{
+	r->nr_unseen -= b->unseen && b->unseen == r->watch;
+	b->unseen = 0;
+}
+
 static void complete_task(struct lib_ring *r, const struct tent_completion *c,
 			  const struct lib_batch *polled)
 {
@@ -26,11 +40,9 @@ static void complete_task(struct lib_ring *r, const struct tent_completion *c,
 	 * anything else is no completion of ours. */
 	if (!b || load_acquire(&b->ring) != r) /* L1 */
 		return;
-	lib_task_finish(b, (uint32_t)c->user_data, word, c->bytes);
-	if (b == polled)
-		r->reaped++;
-	else
-		r->reaped_foreign++;
+	if (b != polled)
+		lib_ring_tell_later(r, b);
+	lib_task_finish(b, (uint32_t)c->user_data, word, c->bytes); /* it may be gone now */
 }
 
 static void complete(struct lib_ring *r, const struct tent_completion *c,
@@ -42,8 +54,7 @@ static void complete(struct lib_ring *r, const struct tent_completion *c,
 		r->verdict.index = c->index;
 		r->verdict.value = (int64_t)c->bytes;
 	} else if (c->user_data == LIB_DATA_INDIRECT) {
-		r->reaped_foreign++;
-		lib_indirect_finish(r, c);
+		lib_indirect_finish(r, c, polled);
 	} else if (c->user_data != LIB_DATA_CANCEL) {
 		complete_task(r, c, polled);
 	}
@@ -59,6 +70,7 @@ uint32_t lib_ring_reap(struct lib_ring *r, const struct lib_batch *polled)
 		for (uint32_t i = 0; i < nr; i++)
 			complete(r, &done[i], polled);
 		total += nr;
+		r->reaped += nr;
 	} while (nr == REAP_AT_ONCE);
 	if (total)
 		r->quiet_since_ns = 0;
@@ -199,26 +211,40 @@ uint32_t lib_ring_await_indirect(struct lib_ring *r)
 	return await_completions(r, 0, has_no_indirect);
 }
 
-/* Only who sits at the ring empties its fd, or it would take a waiter's wake-up. */
-void lib_ring_rearm(struct lib_ring *r, const struct lib_batch *polled)
+/* Only who sits at the ring empties its fd, or it would take a waiter's wake-up; and not
+ * before it has looked at every batch whose ends others' looks took over: in which order
+ * it looks is its own affair. */
+static void tell_waiter(struct lib_ring *r, bool is_waiter)
 {
-	bool waiter;
+	if (r->nr_unseen && !r->is_told) {
+		wake_event_signal(r->self_fd);
+		r->is_told = true;
+	} else if (is_waiter && !r->nr_unseen && r->is_told) {
+		wake_event_drain(r->self_fd);
+		r->is_told = false;
+	}
+}
+
+void lib_ring_rearm(struct lib_ring *r, struct lib_batch *polled)
+{
+	bool is_waiter, is_ours;
 
 	if (!r->tent || !r->wants_fd)
 		return;
-	waiter = lib_ring_seat(r->engine) == r;
-	if (waiter) {
+	is_waiter = lib_ring_seat(r->engine) == r;
+	is_ours = polled && load_acquire(&polled->ring) == r; /* L1 */
+	if (is_waiter) {
 		wake_event_drain(tent_ring_event_fd(r->tent));
-		wake_event_drain(r->self_fd);
 		lib_ring_reap(r, polled); /* what the wake-up just emptied was about */
 	}
-	if (!r->reaped && !r->reaped_foreign)
-		return; /* it is armed still */
-	while (tent_ring_arm(r->tent) && lib_ring_reap(r, polled))
-		;
-	/* The waiter must also look at what was taken for its other batches, or by
-	 * another thread. */
-	if (r->reaped_foreign || !waiter)
-		wake_event_signal(r->self_fd);
-	r->reaped = r->reaped_foreign = 0;
+	while (r->reaped) {
+		if (is_ours && !is_waiter)
+			lib_ring_tell_later(r, polled); /* it saw that, but its waiter did not */
+		r->reaped = 0;
+		if (tent_ring_arm(r->tent)) /* else it is armed */
+			lib_ring_reap(r, polled);
+	}
+	if (is_ours && is_waiter)
+		lib_ring_told(r, polled);
+	tell_waiter(r, is_waiter);
 }

@@ -196,7 +196,8 @@ static int ring_open(struct lib_ring *r)
 	r->indirect = NULL;
 	r->quiet_since_ns = 0;
 	store_relaxed(&r->wants_fd, 0u);
-	r->reaped = r->reaped_foreign = 0;
+	r->reaped = 0;
+	r->is_told = false;
 	store_relaxed(&r->tent, tent);
 	lib_unlock(&r->lock);
 	return 0;
@@ -306,10 +307,12 @@ struct lib_ring *lib_ring_lock_batch(struct lib_engine *e, struct lib_batch *b, 
 		lib_lock(&r->lock);
 		ours = load_acquire(&b->ring) == r && lib_batch_is(b, id) &&
 		       load_acquire(&r->engine) == e; /* L2, L6 */
-		if (ours && to && r != to && !b->pending)
-			store_release(&b->ring, to); /* L1 */
-		else if (ours)
+		if (ours && (!to || r == to || b->pending))
 			return r;
+		if (ours) {
+			lib_ring_told(r, b); /* it is another's to wait for */
+			store_release(&b->ring, to); /* L1 */
+		}
 		lib_unlock(&r->lock);
 		if (lib_batch_is(b, id))
 			continue;

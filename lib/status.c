@@ -64,7 +64,7 @@ int tent_free_batch(tent_engine_t engine, tent_batch_id_t batch_id)
 }
 
 /* Brings a batch up to date, unless another thread is doing just that. */
-static void poll_batch(struct lib_engine *e, const struct lib_batch *b)
+static void poll_batch(struct lib_engine *e, struct lib_batch *b)
 {
 	struct lib_ring *r = load_acquire(&b->ring); /* L1 */
 

@@ -324,6 +324,53 @@ static void an_idle_completion_fd_falls_silent(void **state)
 	lib_fix_stop(&f);
 }
 
+static void *look_until_it_ended(void *arg)
+{
+	tent_batch_id_t batch = ((tent_batch_id_t *)arg)[1];
+	tent_engine_t engine = (tent_engine_t)(uintptr_t)((tent_batch_id_t *)arg)[0];
+
+	lib_fix_wait(engine, batch);
+	return NULL;
+}
+
+/* What another thread took over, or a look at another batch, is news until its own look. */
+static void a_completion_fd_waits_for_a_look_at_every_batch(void **state)
+{
+	static const char *const holding[] = {
+		"transports/shm/enable=false", "transports/null/enable=true",
+		"transports/null/faults=pending=1,hold", NULL
+	};
+	struct lib_fix f;
+	struct pollfd p = { .events = POLLIN };
+	tent_batch_id_t canceled, other, arg[2];
+	tent_request_v1_t r;
+	tent_status_t s;
+	pthread_t thread;
+
+	(void)state;
+	lib_fix_start(&f, LIB_DAEMON, SIZE, holding);
+	r = lib_fix_request(&f, TENT_OPCODE_WRITE, 0, HALF, 4096);
+	p.fd = tent_completion_fd(f.engine);
+	canceled = tent_allocate_batch(f.engine, 1);
+	other = tent_allocate_batch(f.engine, 1);
+	assert_int_equal(tent_submit_v1(f.engine, canceled, &r, 1), 0);
+	assert_int_equal(tent_submit_v1(f.engine, other, &r, 1), 0);
+	assert_int_equal(tent_cancel_task(f.engine, canceled, 0), 0);
+	arg[0] = (uintptr_t)f.engine;
+	arg[1] = canceled;
+	assert_int_equal(pthread_create(&thread, NULL, look_until_it_ended, arg), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(tent_overall_status(f.engine, other, &s), 0);
+		assert_int_equal(poll(&p, 1, 0), 1);
+	}
+	assert_int_equal(tent_overall_status(f.engine, canceled, &s), 0);
+	assert_int_equal(s.status, TENT_STATUS_CANCELED);
+	tent_overall_status(f.engine, other, &s);
+	assert_int_equal(poll(&p, 1, 0), 0);
+	lib_fix_stop(&f);
+}
+
 static void a_completion_fd_shows_that_tentd_died(void **state)
 {
 	struct lib_fix f;
@@ -410,6 +457,7 @@ int main(void)
 		cmocka_unit_test(threads_in_the_middle_of_submits_learn_that_tentd_died),
 		cmocka_unit_test(a_completion_fd_wakes_for_every_batch),
 		cmocka_unit_test(an_idle_completion_fd_falls_silent),
+		cmocka_unit_test(a_completion_fd_waits_for_a_look_at_every_batch),
 		cmocka_unit_test(a_completion_fd_shows_that_tentd_died),
 		cmocka_unit_test(caller_mode_has_no_completion_fd_and_says_why),
 		cmocka_unit_test(the_readmes_programs_run),
