@@ -8,6 +8,7 @@
 #   check soak      every test; the same, ten times round every loop of chance
 #   check-o3        who copies once, when the compiler is at its most eager
 #   sim             the software ConnectX: tent-sim and what it preloads
+#   python          the Python module; check-python tests it
 #   check-hca       programs nobody here wrote, on the software ConnectX
 #   asan tsan       every test program under a sanitizer
 #   fuzz            each fuzzer for a minute, or TENT_FUZZ_SECONDS
@@ -15,11 +16,12 @@
 #   size cost       lengths of functions and files; instructions and lines a request
 #   perf            round trips of a ring, requests a second, a neighbour, files, tcp
 #   install clean   into DESTDIR/PREFIX; removes $(B)
-#   deps deps-demo  packages that check and demo need
+#   deps deps-demo  packages that check and demo need; deps-hca, deps-python
 #
 #   V=1             full command lines        CC=clang        another compiler
 #   SAN=asan|tsan   sanitized, in its own B   DEPS=no         install no packages
 #   DESTDIR, PREFIX where install puts it     CROSS=aarch64-linux-gnu-
+#   PYTHON=/usr/bin/python3 whose module it is; install takes it along when it is said
 
 VERSION	:= 1.0.0
 PREFIX	?= /usr/local
@@ -86,8 +88,8 @@ all: $(LIBS) $(TOOLS) $(PERF)
 
 tests: $(TESTS) $(HELPERS)
 
-.PHONY: all sim tests demo check check-hca check-o3 asan tsan layers headers size cost perf soak fuzz install \
-	deps deps-demo deps-hca clean check-all check-san check-copies foreign foreign-objects fuzzers FORCE
+.PHONY: all sim tests python demo check check-hca check-python check-o3 asan tsan layers headers size cost perf soak fuzz install \
+	install-python deps deps-demo deps-hca deps-python clean check-all check-san check-copies foreign foreign-objects fuzzers FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -102,7 +104,7 @@ $(B)/%.o: %.c
 $(B)/%.o: %.cpp
 	@mkdir -p $(@D)
 	@echo "  CXX     $<"
-	$(Q)$(CXX) $(ALL_CXXFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(CXX) $(ALL_CXXFLAGS) $(CXX_INCLUDES) -MMD -MP -c -o $@ $<
 # This folder has the name of its program, so its objects lie elsewhere.
 $(B)/perf/replay_objs/%.o: perf/replay/%.c
 	$(call compile)
@@ -158,6 +160,7 @@ $(B)/%.service: tools/%.service.in FORCE
 link = @mkdir -p $(@D); echo "  LD      $@"; \
 	$(if $(V),set -x;) $(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(1) $(LDLIBS)
 
+tools: $(TOOLS)
 $(B)/tools/tentd: $(call objs,tools/tentd*.c) $(INTERNAL)
 	$(call link)
 $(B)/tools/tentctl: $(call objs,tools/tentctl*.c) $(INTERNAL)
@@ -172,6 +175,30 @@ $(B)/perf/%: $(B)/perf/%.o $(call objs,perf/common/*.c) $(INTERNAL)
 # Static, so that every function callgrind sees can be disassembled by name.
 $(B)/perf/cost_driver: $(B)/perf/cost_driver.o $(INTERNAL)
 	$(call link,-static)
+
+# ---- Python --------------------------------------------------------------------
+
+# The interpreter that the module is for. Where it looks for modules below PREFIX is
+# where they are installed; one that looks nowhere there needs PYTHONPATH.
+install-module := $(if $(PYTHON),install-python)
+PYTHON	?= /usr/bin/python3
+PY_DIR	= $(shell $(PYTHON) -c 'import sys, sysconfig; p = "$(PREFIX)"; \
+	print(next((d for d in sys.path if d.startswith(p + "/lib/") and d.endswith("-packages")), \
+		sysconfig.get_path("platlib", "posix_prefix", {"base": p, "platbase": p})))')
+PY_ASK	= $(shell $(PYTHON) -c 'import sysconfig; print($(1))')
+PY_SUFFIX = $(call PY_ASK,sysconfig.get_config_var("EXT_SUFFIX"))
+PY_OBJS	:= $(patsubst %.cpp,$(B)/%.o,$(sort $(wildcard python/src/*.cpp)))
+PY_FILES := $(wildcard python/tent/*.py python/tent/*.pyi python/tent/py.typed)
+PY_BUILT = $(patsubst python/%,$(B)/python/%,$(PY_FILES)) $(B)/python/tent/_tent.so
+
+$(PY_OBJS): CXX_INCLUDES = -isystem $(call PY_ASK,sysconfig.get_path("include"))
+$(B)/python/tent/_tent.so: $(PY_OBJS) $(B)/libtent.so
+	@mkdir -p $(@D)
+	@echo "  LD      $@"
+	$(Q)$(CXX) -shared $(ALL_LDFLAGS) -o $@ $(PY_OBJS) -L$(B) -ltent
+$(B)/python/tent/%: python/tent/%
+	$(Q)install -D -m 644 $< $@
+python: $(PY_BUILT)
 
 # ---- the software ConnectX ----------------------------------------------------
 
@@ -257,6 +284,8 @@ deps-demo:
 	@tests/deps.sh demo
 deps-hca:
 	@tests/deps.sh hca
+deps-python:
+	@tests/deps.sh python
 
 demo: deps-demo
 	@$(MAKE) --no-print-directory all $(B)/perf/cost_driver
@@ -271,6 +300,10 @@ check-all: all tests
 check-hca: deps-hca
 	@$(MAKE) --no-print-directory sim $(JUDGES)
 	@sim/hca/judges/run.sh
+
+check-python: deps-python
+	@$(MAKE) --no-print-directory python tools
+	@PYTHON=$(PYTHON) tests/run.sh python/tests/run.sh
 
 asan tsan: deps
 	@$(MAKE) --no-print-directory SAN=$@ B=$(B)/$@ check-san
@@ -324,7 +357,7 @@ clean:
 	rm -rf $(B)
 
 D := $(DESTDIR)$(PREFIX)
-install: all $(B)/tentd.service
+install: all $(B)/tentd.service $(install-module)
 	install -d $(D)/include/tent $(D)/lib/pkgconfig $(D)/lib/systemd/system $(D)/bin
 	install -m 644 uapi/tent/*.h uapi/tent/*.hpp $(D)/include/tent
 	install -m 644 $(B)/tent.pc $(B)/tentring.pc $(D)/lib/pkgconfig
@@ -337,5 +370,11 @@ install: all $(B)/tentd.service
 	install -m 644 $(B)/tentd.service $(D)/lib/systemd/system
 	for page in $(filter-out docs/tent-sim.1,$(wildcard docs/*.[1-9])); do install -D -m 644 $$page \
 		$(D)/share/man/man$${page##*.}/$${page##*/} || exit 1; done
+
+install-python: PY_INTO = $(DESTDIR)$(PY_DIR)/tent
+install-python: python
+	install -d $(PY_INTO)
+	install -m 644 $(PY_FILES) $(PY_INTO)
+	install -m 755 $(B)/python/tent/_tent.so $(PY_INTO)/_tent$(PY_SUFFIX)
 
 -include $(shell find $(B) -maxdepth 6 -name '*.d' 2> /dev/null)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Installs the Debian packages that are missing: tests/deps.sh demo|all|hca
+# Installs the Debian packages that are missing: tests/deps.sh demo|all|hca|python
 # Not root: prints the one line to run. DEPS=no: does nothing.
 set -eu
 
@@ -14,13 +14,16 @@ check="libcmocka-dev g++ clang libclang-rt-14-dev binutils strace libhugetlbfs0
 # Programs that nobody here wrote, to judge the software ConnectX.
 hca="ibverbs-providers ibverbs-utils rdmacm-utils rdma-core perftest ucx-utils libfabric-bin
 	python3-pyverbs tshark iptables"
+# The Python module, built and tested.
+python="g++ python3 python3-dev pybind11-dev python3-pytest python3-numpy"
 
 [ "${DEPS:-yes}" = no ] && exit 0
 case $1 in
 demo) want=$demo ;;
 all) want="$demo $check" ;;
 hca) want="$demo $check $hca" ;;
-*) echo "usage: $0 demo|all|hca" >&2; exit 2 ;;
+python) want="$demo $python" ;;
+*) echo "usage: $0 demo|all|hca|python" >&2; exit 2 ;;
 esac
 if ! command -v dpkg-query > /dev/null; then
 	echo "# no dpkg here: these are needed: $(echo $want)"
