@@ -87,6 +87,7 @@ static struct guest *guest_create(const struct engine *e, const struct link *l)
 		return NULL;
 	g->epoch = l->epoch;
 	g->own_epoch = e->epoch;
+	g->kin = link_kin(l);
 	g->refs = 1;
 	g->prove = link_key(l, g->key);
 	if (getrandom(g->token, sizeof(g->token), 0) == sizeof(g->token))

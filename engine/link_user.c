@@ -36,6 +36,19 @@ bool link_has_share(const struct engine *e, const struct link *l)
 	return nr < (share ? share : 1);
 }
 
+/* FNV-1a of the host; users are told apart from those by the top bit. */
+uint64_t link_kin(const struct link *l)
+{
+	const char *end = strrchr(l->from, ':');
+	uint64_t kin = 0xcbf29ce484222325ull;
+
+	if (l->owner == OWNER_KNOWN)
+		return l->uid;
+	for (const char *at = l->from; at < end; at++)
+		kin = (kin ^ (uint8_t)*at) * 0x100000001b3ull;
+	return kin | 1ull << 63;
+}
+
 bool link_speaks_for(const struct engine *e, const struct link *l, uint32_t uid)
 {
 	if (e->links.tls || l->owner == OWNER_ELSEWHERE)

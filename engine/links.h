@@ -140,6 +140,8 @@ bool link_secret(const struct link *l, const char *label, uint8_t secret[TLS_EXP
 void link_find_user(const struct engine *e, struct link *l);
 /* May whoever is at the other end have one more that came to us? */
 bool link_has_share(const struct engine *e, const struct link *l);
+/* A number that is the same for all links of whoever may have one such share. */
+uint64_t link_kin(const struct link *l);
 /* May the engine at the other end speak for this user's clients? */
 bool link_speaks_for(const struct engine *e, const struct link *l, uint32_t uid);
 

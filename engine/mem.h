@@ -47,6 +47,7 @@ struct far_end {
  * known by its link, and with it the users that it may speak for. */
 struct guest {
 	uint64_t epoch, own_epoch;	/* of the engine there; ours */
+	uint64_t kin;			/* same for all of a user here, of a host elsewhere */
 	uint64_t token[2];		/* what its data connections show */
 	link_prove prove;		/* or prove, by key; NULL: the token */
 	uint8_t key[LINK_KEY_SIZE];

@@ -45,7 +45,7 @@
 #define TCP_IOVS	64u	/* of one send */
 #define TCP_PIECE	(256u << 10) /* bytes of one send or receive, at most: a turn is short */
 #define TCP_ZEROS	65536u
-#define TCP_CONNS_MAX	1024u	/* that came to us */
+#define TCP_CONNS_MAX	1024u	/* that came to us; half of them of one user, or one host */
 #define TCP_GUEST_CONNS	(LEVELS * TCP_QUEUES_MAX)
 #define TCP_HOLDOFF_NS	50000000ull /* between two calls of one that does not answer */
 

@@ -211,6 +211,15 @@ void tcp_queue_send(struct tcp_queue *q, struct tcp_note *n)
 
 /* ---- the loop ---------------------------------------------------------- */
 
+/* Out of descriptors it stays readable, and nobody can do anything about it. */
+static void listen_on(struct tcp_door *d, bool on)
+{
+	struct epoll_event e = { .events = on ? EPOLLIN : 0, .data.ptr = d };
+
+	d->paused = !on;
+	epoll_ctl(d->epoll_fd, EPOLL_CTL_MOD, d->listen_fd, &e);
+}
+
 /* False: nothing more to accept now. */
 static bool accept_one(struct tcp_door *d)
 {
@@ -224,7 +233,8 @@ static bool accept_one(struct tcp_door *d)
 	if (errno == EAGAIN)
 		return false;
 	/* As links do: errors of the one connection come out here too. */
-	d->paused = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+	if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+		listen_on(d, false);
 	return !d->paused;
 }
 
@@ -254,7 +264,7 @@ static void patrol(struct tcp_door *d)
 		visit_patrol(d, v, now);
 	}
 	if (d->paused) {
-		d->paused = false;
+		listen_on(d, true);
 		accept_some(d);
 	}
 }

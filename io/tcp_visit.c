@@ -155,11 +155,23 @@ static bool say_welcome(int fd, uint32_t depth, uint64_t connection)
 	return send(fd, &w, sizeof(w), MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(w);
 }
 
+/* Nobody takes all the places, however many links it has. */
+static bool has_place(const struct tcp_door *d, const struct tcp_guest *g)
+{
+	const struct tcp_guest *other;
+	uint32_t nr = 0;
+
+	LIST_FOREACH(other, &d->guests, all)
+		nr += other->guest->kin == g->guest->kin ? other->nr_conns : 0;
+	return g->nr_conns < TCP_GUEST_CONNS && nr < TCP_CONNS_MAX / 2 &&
+	       d->nr_guest_conns < TCP_CONNS_MAX;
+}
+
 static void let_in(struct tcp_door *d, struct tcp_visit *v, struct tcp_guest *g)
 {
 	struct tcp_conn *c = NULL;
 
-	if (g->nr_conns < TCP_GUEST_CONNS && d->nr_guest_conns < TCP_CONNS_MAX)
+	if (has_place(d, g))
 		c = door_conn_create(door_queue(d));
 	if (!c || !say_welcome(v->fd, c->queue->o.depth, v->hello.connection)) {
 		if (c) {
