@@ -33,9 +33,10 @@ struct worker {
 	const struct server_kind *kind;
 	struct server *server;
 	pthread_t thread;
-	pthread_mutex_t lock;		/* the next five */
+	pthread_mutex_t lock;		/* the next six */
 	pthread_cond_t wake;
 	struct change *changes, **last_change;
+	uint32_t pending;		/* of these, and the one that is worked on */
 	struct lookup_job *lookups, **last_lookup;
 	struct worker_state state;
 	bool stopping;
@@ -139,8 +140,8 @@ static bool tend(struct worker *w, struct entry **at)
 	return true;
 }
 
-/* What others may read of it. */
-static void tell(struct worker *w)
+/* What others may read of it; so many changes are part of it now. */
+static void tell(struct worker *w, uint32_t changes)
 {
 	struct worker_state s = { .failures = w->failures };
 	const struct entry *held = NULL;
@@ -158,6 +159,7 @@ static void tell(struct worker *w)
 	pthread_mutex_lock(&w->lock);
 	s.lookups = w->state.lookups;
 	w->state = s;
+	w->pending -= changes;
 	pthread_mutex_unlock(&w->lock);
 }
 
@@ -289,10 +291,10 @@ static bool turn(struct worker *w)
 	}
 	if (c)
 		do_change(w, c);
-	free(c);
 	if (goes_on && clock_monotonic_ns() >= w->due_ns)
 		refresh(w);
-	tell(w);
+	tell(w, c != NULL);
+	free(c);
 	return goes_on;
 }
 
@@ -410,6 +412,7 @@ static struct change *change_of(struct worker *w, const char *key)
 	snprintf(c->key, sizeof(c->key), "%s", key);
 	*w->last_change = c;
 	w->last_change = &c->next;
+	w->pending++;
 	return c;
 }
 
@@ -450,5 +453,6 @@ void worker_state_read(struct worker *w, struct worker_state *out)
 {
 	pthread_mutex_lock(&w->lock);
 	*out = w->state;
+	out->waiting += w->pending;
 	pthread_mutex_unlock(&w->lock);
 }
