@@ -57,13 +57,22 @@ static void answer(struct engine *e, struct client *c, const struct reload *r)
 	client_idle(e, c);
 }
 
+static struct client *find_waiting(const struct engine *e, uint64_t asked)
+{
+	struct client *c = e->clients;
+
+	while (c && !(c->reload_asked && c->reload_asked <= asked))
+		c = c->next;
+	return c;
+}
+
+/* From the beginning each time: an answer may make others leave the list. */
 static void answer_all(struct engine *e, const struct reload *r)
 {
-	for (struct client *c = e->clients, *next; c; c = next) {
-		next = c->next;
-		if (c->reload_asked && c->reload_asked <= r->asked)
-			answer(e, c, r);
-	}
+	struct client *c;
+
+	while ((c = find_waiting(e, r->asked)))
+		answer(e, c, r);
 }
 
 void reload_stop(struct engine *e)

@@ -38,6 +38,13 @@ static json_t *changed_list(const struct engine_config *c)
 	return list;
 }
 
+/* What it has beside keys; names are not repeated. */
+static json_t *contracts_json(const struct contract_config *c)
+{
+	return json_pack("{s:i, s:b, s:i}", "policies", (int)c->nr_policies,
+			 "qos", c->has_qos, "tenants", (int)c->nr_tenants);
+}
+
 static enum tentctl_exit print_owned(const struct tentctl_options *o, json_t *root)
 {
 	char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
@@ -66,8 +73,9 @@ static enum tentctl_exit check(const struct tentctl_options *o, const char *path
 		tentctl_say("%s", r.error);
 		return TENTCTL_FAILED;
 	}
-	rc = print_owned(o, json_pack("{s:s, s:b, s:s*, s:o, s:o}", "file", path, "good", !bad,
-				      "error", bad ? r.error : NULL, "warnings",
+	rc = print_owned(o, json_pack("{s:s, s:b, s:s*, s:o, s:o, s:o}", "file", path, "good",
+				      !bad, "error", bad ? r.error : NULL, "contracts",
+				      contracts_json(&c.contracts), "warnings",
 				      warning_list(r.warnings), "set", changed_list(&c)));
 	return rc ? rc : bad ? TENTCTL_FAILED : TENTCTL_OK;
 }

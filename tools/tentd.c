@@ -155,7 +155,7 @@ static void serve(int signals, struct tentd_reload *r, const struct tentd_option
 	tentd_say("ready at %s", o->config.socket_path);
 	notify("READY=1");
 	while ((signal_number = await(signals, r)) == 0 || signal_number == SIGHUP)
-		tentd_reload(r, o);
+		tentd_reload(r, o, signal_number == SIGHUP);
 	tentd_say("%s: ending", signal_number > 0 ? strsignal(signal_number) :
 		  strerror(-signal_number));
 	notify("STOPPING=1");

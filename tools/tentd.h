@@ -44,7 +44,7 @@ struct tentd_reload {
 };
 int tentd_reload_open(struct tentd_reload *r, struct engine *e);
 void tentd_reload_close(struct tentd_reload *r);	/* the engine is gone */
-void tentd_reload(struct tentd_reload *r, const struct tentd_options *running);
+void tentd_reload(struct tentd_reload *r, const struct tentd_options *running, bool by_signal);
 
 /* Tells the service manager ("READY=1"), if there is one. 0 or -errno. */
 int tentd_notify(const char *state);

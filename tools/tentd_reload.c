@@ -84,7 +84,9 @@ static void read_again(struct tentd_reload *r, const struct tentd_options *runni
 		tentd_say("reloaded %s", running->file);
 }
 
-void tentd_reload(struct tentd_reload *r, const struct tentd_options *running)
+/* The service manager is told of its own wishes only: it need not read what others'
+ * wishes would fill its socket with, and the daemon would wait. */
+void tentd_reload(struct tentd_reload *r, const struct tentd_options *running, bool by_signal)
 {
 	char state[64];
 	uint64_t more;
@@ -93,7 +95,9 @@ void tentd_reload(struct tentd_reload *r, const struct tentd_options *running)
 		r->asked += more;
 	snprintf(state, sizeof(state), "RELOADING=1\nMONOTONIC_USEC=%llu",
 		 (unsigned long long)(clock_monotonic_ns() / 1000));
-	tentd_notify(state);
+	if (by_signal)
+		tentd_notify(state);
 	read_again(r, running);
-	tentd_notify("READY=1");
+	if (by_signal)
+		tentd_notify("READY=1");
 }
