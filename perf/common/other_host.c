@@ -162,7 +162,8 @@ static int there_main(struct helper *h, const void *arg)
 	char text[120];
 
 	plain.listener = listen_plain(&port);
-	if (plain.listener < 0 || open_engine(&e, &c, false, true) || open_memory(c, plain.size, &memory) ||
+	if (plain.listener < 0 || open_engine(&e, &c, false, true) ||
+	    open_memory(c, plain.size, &memory) ||
 	    pthread_create(&thread, NULL, plain_main, &plain))
 		return 1;
 	snprintf(text, sizeof(text), "%s %" PRIu64 " %u", tent_client_segment(c),
