@@ -138,7 +138,8 @@ run() {
 	esac
 	(case $kind in
 	harsh | kill) try "$sign" ${!server_host} ${!client_host} "$server" "$client" ;;
-	*) if [ -n "$client" ]; then
+	*) [ $kind != bearable ] || LOSES=yes
+	if [ -n "$client" ]; then
 		pair "$sign" ${!server_host} ${!client_host} "$server" "$client"
 	else
 		one ${!server_host} $server

@@ -31,7 +31,7 @@ with() {
 }
 
 imperfect_wire() {
-	local fault one
+	local fault one LOSES=yes
 	for fault in loss=1% "latency=20us jitter=200us" reorder=0.1% bandwidth=100mbit \
 		drop_responses=1% drop_requests_count=3 "delay_responses=2% delay_by=300us"; do
 		OPTIONS=(--fault timeouts=10%)
