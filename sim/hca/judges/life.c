@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/shm.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -197,6 +198,7 @@ static void a_killed_child_harms_nobody(struct loop *l, unsigned after_us)
 	int status;
 
 	if (!child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);	/* the soak kills this program too */
 		loop_make(&own);
 		for (;;)
 			loop_write(&own);
