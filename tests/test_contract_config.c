@@ -198,8 +198,8 @@ static void names_of_policies_and_tenants_are_not_in_messages(void **state)
 		"{\"policy\":[{\"name\":\"secret plan\"}]}",
 		"{\"authorization\":{\"tenants\":[{\"name\":\"a\",\"policies\":[\"secret\"]}]}}",
 		"{\"authorization\":{\"in_process\":\"secret\"}}",
-		"{\"qos\":{\"version\":1,\"tenants\":[{\"name\":\"secret\"},"
-		"{\"name\":\"secret\"}]}}",
+		("{\"qos\":{\"version\":1,\"tenants\":[{\"name\":\"secret\"},"
+		 "{\"name\":\"secret\"}]}}"),
 		"{\"authorization\":{\"tenants\":[{\"name\":\"secret\"},{\"name\":\"secret\"}]}}",
 	};
 
