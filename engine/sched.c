@@ -138,35 +138,48 @@ static bool is_risen(const struct transfer *t)
 	return t && t->level + TENT_PRIORITY_HIGH < t->priority;
 }
 
-static int64_t go_bytes(const struct poller *p, const struct ring_level *in, int64_t left)
+/* What rose has one short go in a round: whoever is below has one too, before the next. */
+static int64_t go_bytes(const struct poller *p, struct ring_state *r, uint32_t level,
+			int64_t left)
 {
 	int64_t go = p->quantum;
 
-	if (unlikely(in->risen) && is_risen(in->queue.head))
+	if (unlikely(r->levels[level].risen) && is_risen(r->levels[level].queue.head)) {
 		go /= SCHED_RISEN_PART;
+		r->busy_round = p->round;
+	}
 	return go < left ? go : left;
 }
 
 /*
  * A level is served until it is empty, the turn's bytes are spent, or every ring in it
- * found no room. Those are asked again in the levels below: another backend may have
- * some.
+ * found no room or had the one go of what rose. Those are asked again in the levels below:
+ * another backend may have some.
  */
-bool sched_turn(struct poller *p)
+static int64_t serve_levels(struct poller *p, int64_t left)
 {
-	int64_t left = p->turn_bytes, before = left;
-
 	for (uint32_t level = 0; level < LEVELS && left > 0; level++) {
 		struct sched_level *l = &p->levels[level];
 
 		p->round++;
 		while (l->first && left > 0 && l->first->busy_round != p->round) {
 			left -= visit(p, l->first, level,
-				      go_bytes(p, &l->first->levels[level], left));
+				      go_bytes(p, l->first, level, left));
 			level_rotate(p, level);
 		}
 	}
-	return left < before;
+	return left;
+}
+
+bool sched_turn(struct poller *p)
+{
+	int64_t left = p->turn_bytes, before;
+
+	do {	/* again only for what rose and has the rest of the turn to itself */
+		before = left;
+		left = serve_levels(p, left);
+	} while (unlikely(left > 0 && left < before && p->nr_linked));
+	return left < p->turn_bytes;
 }
 
 /* ---- what backends hand back ------------------------------------------- */

@@ -230,16 +230,16 @@ static void a_small_request_passes_a_neighbours_large_ones(void **state)
 	rig_stop(r);
 }
 
-/* Requests of a neighbour's backlog in ring 0, all of them risen to the level of ring 1's
- * batch of 16 x 64 KiB; the bytes that ring 0 moves while that batch is served. */
-static uint64_t moved_beside_risen(struct rig *r)
+/* Requests of a neighbour's backlog in ring 0, all of them risen to HIGH, and a batch of
+ * 16 x 64 KiB of ring 1; the bytes that ring 0 moves while that batch is served. */
+static uint64_t moved_beside_risen(struct rig *r, int priority)
 {
 	struct rig_ring *old = &r->rings[0], *own = &r->rings[1];
 	struct poller_stats before, after;
 	uint32_t ended = 0;
 
-	for (uint32_t i = 0; i < 256; i++) {
-		rig_request(old, 0, 0, 0, 0, 4096);
+	for (uint32_t i = 0; i < 60; i++) {	/* a turn takes them all */
+		rig_request(old, 0, 0, 0, 0, 16384);
 		rig_publish(old, 1, TENT_OP_REQUEST, 0);
 	}
 	poller_turn(r->poller);
@@ -247,7 +247,7 @@ static uint64_t moved_beside_risen(struct rig *r)
 	sched_tick(r->poller, ticks_now());
 	r->poller->age_ticks = INT64_MAX;
 	for (uint32_t i = 0; i < 16; i++)
-		rig_request(own, i, 0, 0, 0, 65536)->request.requested_priority = 1;
+		rig_request(own, i, 0, 0, 0, 65536)->request.requested_priority = priority;
 	rig_publish(own, 16, TENT_OP_REQUEST, 0);
 	ring_stats_read(old->state, &before);
 	while (ended < 16) {
@@ -258,15 +258,26 @@ static uint64_t moved_beside_risen(struct rig *r)
 	return after.read_bytes - before.read_bytes;
 }
 
-static void what_rose_gets_a_small_share_beside_what_belongs_there(void **state)
+static void rises_beside(int priority)
 {
 	struct rig *r = rig_new(&(struct rig_options){ .slots = 256, .completions = 256,
 						       .poller = options(0, 0) });
 
-	(void)state;
-	assert_in_range(moved_beside_risen(r), 16 * 65536 / 16, 16 * 65536 / 6);
+	assert_in_range(moved_beside_risen(r, priority), 16 * 65536 / 16, 16 * 65536 / 6);
 	rig_settle(r);
 	rig_stop(r);
+}
+
+static void what_rose_gets_a_small_share_beside_what_belongs_there(void **state)
+{
+	(void)state;
+	rises_beside(TENT_PRIORITY_HIGH);
+}
+
+static void what_rose_gets_a_small_share_beside_what_is_below(void **state)
+{
+	(void)state;
+	rises_beside(TENT_PRIORITY_MEDIUM);
 }
 
 static void a_batch_as_large_as_a_turn_takes_the_shares_of_later_turns(void **state)
@@ -499,6 +510,7 @@ int main(void)
 		cmocka_unit_test(without_ageing_a_flood_of_high_does_starve_it),
 		cmocka_unit_test(a_small_request_passes_a_neighbours_large_ones),
 		cmocka_unit_test(what_rose_gets_a_small_share_beside_what_belongs_there),
+		cmocka_unit_test(what_rose_gets_a_small_share_beside_what_is_below),
 		cmocka_unit_test(a_neighbours_backlog_is_taken_a_few_slots_per_turn),
 		cmocka_unit_test(a_batch_as_large_as_a_turn_takes_the_shares_of_later_turns),
 		cmocka_unit_test(a_turn_moves_a_bounded_number_of_bytes),
