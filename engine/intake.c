@@ -202,7 +202,7 @@ prepare(struct poller *p, struct ring_state *r, uint32_t first_index, bool is_pl
 	/* A7, pairs with R7 in segments.c and reload.c */
 	judge_load(j, load_acquire(&r->space->handles), load_acquire(&r->space->contract));
 	j->first_index = first_index;
-	j->is_plain = is_plain ? j->short_way : SHORT_NONE;
+	j->way = is_plain ? j->short_way : SHORT_NONE;
 	if (unlikely(!is_plain))
 		set_now(p, j);
 }

@@ -371,7 +371,7 @@ judge_some(const struct judge *j, const struct tent_slot *slots, uint32_t count,
 static bool judge_either(struct bench *b, const struct tent_slot *s, uint32_t index,
 			 struct transfer *t)
 {
-	return (b->j->is_plain == SHORT_SOME && judge_plain(b, s, true, index, t)) ||
+	return (b->j->way == SHORT_SOME && judge_plain(b, s, true, index, t)) ||
 	       judge_searched(b, s, index, t);
 }
 
@@ -385,7 +385,7 @@ judge_rest(const struct judge *j, const struct tent_slot *slots,
 	struct bench b;
 
 	bench_open(&b, j, &own);
-	if (!j->is_plain)
+	if (!j->way)
 		while (i < count && judge_general(&b, &slots[i], cells[i],
 						  j->first_index + i, transfers[i]))
 			i++;
@@ -407,12 +407,12 @@ enum verdict judge_batch(const struct judge *j, const struct tent_slot *slots,
 	struct bench plain;
 	uint32_t i = 0;
 
-	if (likely(j->is_plain == SHORT_ALL)) {
+	if (likely(j->way == SHORT_ALL)) {
 		bench_init(&plain, j, j->kinds, j->planner, j->own, j->own_shift);
 		i = judge_run(&plain, slots, false, count, j->first_index, transfers);
 		if (likely(i == count))
 			return BATCH_ACCEPTED;
-	} else if (j->is_plain) {
+	} else if (j->way) {
 		i = judge_some(j, slots, count, transfers);
 		if (likely(i == count))
 			return BATCH_ACCEPTED;

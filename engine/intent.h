@@ -44,8 +44,8 @@ struct judge {
 	uint8_t short_way;	/* enum short_way */
 	const struct region_table *own;
 	int own_shift;
-	/* sniff_slot() found nothing in any of the slots: then short_way, else SHORT_NONE */
-	uint8_t is_plain;
+	/* of these slots: short_way where sniff_slot() found nothing in any, else SHORT_NONE */
+	uint8_t way;
 };
 
 /* Which plain requests there is a short way for. */

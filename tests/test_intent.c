@@ -286,7 +286,7 @@ static void the_short_way_and_the_ordered_checks_agree(void **state)
 			continue;
 		}
 		bare = f->j;
-		bare.is_plain = SHORT_NONE;
+		bare.way = SHORT_NONE;
 		bare.hints = NULL;
 		bare.planner = NULL;
 		assert_true(judge_batch(&bare, f->slots, (const void *)f->cells, n, other_list,

@@ -78,7 +78,7 @@ static inline bool judge(struct intent_fix *f, uint32_t n)
 	for (uint32_t i = 0; i < n; i++)
 		sniff_slot(&sniff, &f->slots[i], i == 0);
 	judge_load(&f->j, f->j.handles, f->own->space.contract);
-	f->j.is_plain = sniff_is_plain(&sniff) ? f->j.short_way : SHORT_NONE;
+	f->j.way = sniff_is_plain(&sniff) ? f->j.short_way : SHORT_NONE;
 	f->why = (struct refusal){ .rule = 9999, .index = 9999, .value = 9999 };
 	if (judge_batch(&f->j, f->slots, (const void *)f->cells, n, f->list, &f->why) ==
 	    BATCH_REFUSED)
