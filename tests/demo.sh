@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# `make demo` succeeds, shows all of it, draws both pictures, and leaves neither a file
+# `make demo` succeeds, shows all of it, draws its pictures, and leaves neither a file
 # outside build/ nor a process. How long it took is said, not judged.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -24,8 +24,8 @@ make demo > "$work/out" 2>&1 || refuse "it failed"
 seconds=$((SECONDS - start))
 
 ! grep -q '^NOT SHOWN' "$work/out" || refuse "not all of it was shown"
-[ "$(grep -c '^[1-6]\. ' "$work/out")" = 6 ] || refuse "there are not six parts"
-for picture in replay flood; do
+[ "$(grep -c '^[1-7]\. ' "$work/out")" = 7 ] || refuse "there are not seven parts"
+for picture in replay tcp/replay flood; do
 	[ -s "$B/demo/$picture.png" ] && [ -s "$B/demo/$picture.svg" ] ||
 		refuse "$B/demo has no $picture picture"
 done
@@ -43,4 +43,4 @@ for environ in $left; do
 	*) refuse "process $pid, $name, still runs" ;;
 	esac
 done
-echo "demo: all six parts shown in $seconds s; no file or process is left"
+echo "demo: all seven parts shown in $seconds s; no file or process is left"

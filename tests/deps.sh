@@ -5,11 +5,11 @@
 set -eu
 
 demo="gcc libc6-dev make pkg-config libjansson-dev liburing-dev gnuplot-nox fonts-dejavu-core
-	valgrind"
+	valgrind iproute2 libssl3"
 check="libcmocka-dev g++ clang libclang-rt-14-dev binutils strace libhugetlbfs0
 	universal-ctags mandoc python3 qemu-user-static gcc-12-multilib libc6-dev-i386
 	gcc-aarch64-linux-gnu libc6-dev-arm64-cross libibverbs-dev librdmacm-dev
-	libssl-dev iproute2 libmicrohttpd-dev libcurl4-openssl-dev
+	libssl-dev libmicrohttpd-dev libcurl4-openssl-dev
 	libhiredis-dev etcd-server redis-server"
 # Programs that nobody here wrote, to judge the software ConnectX.
 hca="ibverbs-providers ibverbs-utils rdmacm-utils rdma-core perftest ucx-utils libfabric-bin

@@ -38,11 +38,23 @@ ran=0
 for options in "--mode daemon" "--mode thread --idle busy" "--mode caller --seed 9" \
 	       "--mode daemon --checkpoint-flood --flood 8M --spread" \
 	       "--mode thread --checkpoint-flood --flood 8M --no-priorities" \
-	       "--mode caller --block 4K --pool 2M"; do
+	       "--mode caller --block 4K --pool 2M" \
+	       "--transport tcp" "--transport tcp --checkpoint-flood --flood 8M --spread"; do
 	run $options
 	whole "$work/out"
 	ran=$((ran + 1))
 done
+
+# Who may not have hosts of its own is told so, and has two engines at the loopback address.
+chmod 711 "$work"
+mkdir -m 777 "$work/nobody"
+TMPDIR=$work/nobody setpriv --reuid 65534 --clear-groups $replay --transport tcp \
+	> "$work/out" || { cat "$work/out"; exit 1; }
+whole "$work/out"
+grep -q '^# hosts .* at 127.0.0.1, with two engines: network namespaces: ' "$work/out" ||
+	{ cat "$work/out"; exit 1; }
+rmdir "$work/nobody"
+ran=$((ran + 1))
 
 run --json
 mv "$work/out" "$work/json"

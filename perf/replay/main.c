@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 
 #include "perf/common/bench.h"
-#include "perf/common/daemon.h"
 #include "perf/common/machine.h"
 #include "perf/replay/replay.h"
 
@@ -34,6 +33,8 @@ static const struct arg args[] = {
 	  "arrivals evenly between the trace's 3 s timestamps" },
 	{ "mode", ARG_CHOICE, &options.mode, 0, 0, "daemon|thread|caller",
 	  "where the engine runs" },
+	{ "transport", ARG_CHOICE, &options.transport, 0, 0, "shm|tcp",
+	  "tcp: store and server on two hosts, a tentd on each" },
 	{ "engine", ARG_TEXT, &options.engine, 0, 0, NULL,
 	  "unix:PATH of a running tentd, instead of one of our own" },
 	{ "idle", ARG_CHOICE, &options.idle, 0, 0, "busy|adaptive",
@@ -81,6 +82,8 @@ static int check_options(const struct options *o)
 		return refuse("--flood must hold at least one block");
 	if (o->engine && (o->no_priorities || o->mode != MODE_DAEMON))
 		return refuse("--engine is a running tentd: it has its own mode and priorities");
+	if (o->transport == OVER_TCP && (o->engine || o->mode != MODE_DAEMON))
+		return refuse("--transport tcp starts two tentd: no --engine, no --mode");
 	if (o->engine && strncmp(o->engine, "unix:", 5))
 		return refuse("--engine must be unix:PATH");
 	if (available && store_size(o) + o->staging + o->flood > available) {
@@ -95,108 +98,6 @@ static int check_options(const struct options *o)
 		return 2;
 	}
 	return 0;
-}
-
-/* The settings of an engine that we start, as members of a JSON object. */
-static void engine_json(const struct options *o, char *json, size_t size)
-{
-	char cores[32] = "";
-
-	if (o->engine_core >= 0)
-		snprintf(cores, sizeof(cores), ", \"cores\": [%d]", o->engine_core);
-	snprintf(json, size, "\"engine\": { " DAEMON_PATIENT
-		 ", \"idle\": \"%s\", \"priorities\": %s%s }",
-		 o->idle ? "adaptive" : "busy", o->no_priorities ? "false" : "true", cores);
-}
-
-/* In-process engines read the same JSON from the environment. */
-static int configure_in_process(const struct options *o)
-{
-	char members[256], json[272];
-
-	engine_json(o, members, sizeof(members));
-	snprintf(json, sizeof(json), "{ %s }", members);
-	setenv("TENT_ENGINE", o->mode == MODE_CALLER ? "caller" : "thread", 1);
-	return setenv("MC_TENT_CONF", json, 1);
-}
-
-static int find_pool(struct server *s, const char *segment)
-{
-	tent_segment_info_t info = { 0 };
-
-	if (tent_open_segment(s->engine, &s->target, segment))
-		return complain("tent_open_segment");
-	if (tent_get_segment_info(s->engine, s->target, &info))
-		return complain("tent_get_segment_info");
-	for (int i = 0; i < info.num_buffers; i++)
-		if (info.buffers[i].length >= store_size(s->o))
-			s->pool_base = info.buffers[i].base;
-	tent_free_segment_info(&info);
-	if (s->pool_base)
-		return 0;
-	fprintf(stderr, "%s: the store's segment has no buffer of the pool's size\n", segment);
-	return -1;
-}
-
-/* The server of a store in another process. */
-static int serve_remote(struct server *s, const char *url, const char *segment)
-{
-	int rc = -1;
-
-	setenv("TENT_ENGINE", url, 1);
-	s->engine = tent_create_engine();
-	if (!tent_available(s->engine))
-		return complain("tent_create_engine");
-	machine_pin(s->o->server_core);
-	if (find_pool(s, segment) == 0)
-		rc = server_run(s);
-	tent_destroy_engine(s->engine);
-	return rc;
-}
-
-/* The server that is its own store: in-process engines have no others to talk
- * to, so that the pool lies in the server's own segment. */
-static int serve_local(struct server *s)
-{
-	void *pool;
-	int rc = -1;
-
-	configure_in_process(s->o);
-	s->engine = tent_create_engine();
-	if (!tent_available(s->engine))
-		return complain("tent_create_engine");
-	pool = store_open_pool(s->engine, s->o);
-	s->target = TENT_LOCAL_SEGMENT;
-	s->pool_base = (uint64_t)(uintptr_t)pool;
-	machine_pin(s->o->server_core);
-	if (pool)
-		rc = server_run(s);
-	tent_destroy_engine(s->engine);
-	return rc;
-}
-
-static int serve_daemon(struct server *s)
-{
-	struct daemon daemon = { 0 };
-	const char *url = s->o->engine;
-	struct process store;
-	char config[256];
-	int rc = -1;
-
-	engine_json(s->o, config, sizeof(config));
-	if (!url && daemon_start(&daemon, config))
-		return -1;
-	if (!url)
-		url = daemon.url;
-	if (store_start(&store, s->o, url) == 0) {
-		rc = serve_remote(s, url, store.said);
-		rc |= process_stop(&store);
-	}
-	if (daemon_stop(&daemon)) {
-		fprintf(stderr, "tentd did not end cleanly\n");
-		rc = -1;
-	}
-	return rc;
 }
 
 static void choose_cores(struct options *o)
@@ -218,24 +119,35 @@ static bool all_well(const struct stats *stats)
 	       stats->verified_bytes == stats->read_bytes;
 }
 
+static uint32_t spinners(const struct options *o)
+{
+	return o->transport == OVER_TCP ? 3 : o->mode == MODE_CALLER ? 1 : 2;
+}
+
 static int replay(struct report *r, const struct trace *trace)
 {
 	static struct stats stats;
-	struct server server = { .o = &options, .trace = trace, .stats = &stats };
+	static struct sites sites;
+	struct server server = {
+		.o = &options, .trace = trace, .stats = &stats, .sites = &sites,
+	};
 	struct machine_watch watch;
 	struct floors floors;
 	int rc;
 
-	machine_warn(r, options.mode == MODE_CALLER ? 1 : 2);
+	machine_warn(r, spinners(&options));
+	if (options.transport == OVER_TCP)
+		two_hosts_open(&sites.net);
 	machine_pin(options.server_core);
-	floors_measure(&floors, &options);
+	rc = floors_measure(&floors, &server);
 	machine_unpin();
-	output_facts_before(r, &options, trace, &floors);
+	if (rc)
+		return 1;
+	output_facts_before(r, &server, &floors);
 	machine_watch_begin(&watch);
-	if (options.mode == MODE_DAEMON)
-		rc = serve_daemon(&server);
-	else
-		rc = serve_local(&server);
+	rc = sites_run(&server);
+	if (options.transport == OVER_TCP)
+		two_hosts_close(&sites.net);
 	if (rc)
 		return 1;
 	if (!options.engine)	/* that tentd's work is not foreign */

@@ -11,11 +11,13 @@
 #include "perf/common/daemon.h"
 #include "perf/common/machine.h"
 #include "perf/common/pingpong.h"
+#include "perf/common/tcp_floor.h"
 #include "perf/replay/replay.h"
 #include "ring/clock.h"
 
 #define MEMCPY_ARENA (32u << 20)	/* beyond the caches that matter */
 #define PINGPONG_ROUNDS 20000
+#define TCP_ROUNDS 1000
 
 static const char *const names[TRAFFIC_COUNT] = {
 	[GET] = "foreground_get", [PREFETCH] = "background_prefetch",
@@ -56,31 +58,60 @@ out:
 	return result;
 }
 
-void floors_measure(struct floors *f, const struct options *o)
+static int measure_tcp(struct floors *f, const struct server *s)
+{
+	struct samples ns;
+	int rc;
+
+	samples_init(&ns, TCP_ROUNDS);
+	rc = tcp_floor_run(&s->sites->net, s->o->block, TCP_ROUNDS, &ns);
+	f->tcp_ns = median(&ns);
+	samples_free(&ns);
+	return rc;
+}
+
+int floors_measure(struct floors *f, const struct server *s)
 {
 	struct tick_clock clock;
 	struct samples ticks;
 
 	tick_clock_calibrate(&clock);
 	samples_init(&ticks, PINGPONG_ROUNDS);
-	f->pingpong_ns = 0;
+	*f = (struct floors) { 0 };
 	if (machine_cores() > 1 &&
 	    pingpong_run(machine_core(1), 1000, PINGPONG_ROUNDS, &ticks) == 0)
 		f->pingpong_ns = (double)ticks_delta_to_ns(&clock,
 						(uint64_t)median(&ticks));
 	samples_free(&ticks);
-	f->memcpy_ns = measure_memcpy(o->block);
+	f->memcpy_ns = measure_memcpy(s->o->block);
+	return s->o->transport == OVER_TCP ? measure_tcp(f, s) : 0;
 }
 
-static void fact_setup(struct report *r, const struct options *o)
+static void fact_hosts(struct report *r, const struct two_hosts *net)
 {
+	report_fact(r, "mode", "two hosts: the store beside one tentd, the server beside another");
+	if (!*net->why)
+		report_fact(r, "hosts", "network namespaces, %s (store) and %s (server), joined "
+			    "by a veth pair", net->address[HOST_STORE], net->address[HOST_SERVER]);
+	else
+		report_fact(r, "hosts", "both are this one at 127.0.0.1, with two engines: %s",
+			    net->why);
+	report_fact(r, "transport", "tcp; the engines know each other by a secret (TLS 1.3 PSK)");
+}
+
+static void fact_setup(struct report *r, const struct server *s)
+{
+	const struct options *o = s->o;
 	static const char *const modes[] = {
 		[MODE_DAEMON] = "daemon: tentd, store and server are three processes",
 		[MODE_THREAD] = "thread: the engine is a thread of the server, which owns the pool",
 		[MODE_CALLER] = "caller: the server drives the engine itself and owns the pool",
 	};
 
-	report_fact(r, "mode", "%s", modes[o->mode]);
+	if (o->transport == OVER_TCP)
+		fact_hosts(r, &s->sites->net);
+	else
+		report_fact(r, "mode", "%s", modes[o->mode]);
 	report_fact(r, "idle", "%s", o->engine ? "as that tentd is configured" :
 		    o->idle ? "adaptive" : "busy");
 	report_fact(r, "priorities", "%s", o->no_priorities ? "off" : "on");
@@ -88,9 +119,10 @@ static void fact_setup(struct report *r, const struct options *o)
 		    "none", (unsigned long long)(o->flood >> 20));
 }
 
-void output_facts_before(struct report *r, const struct options *o, const struct trace *t,
-			 const struct floors *f)
+void output_facts_before(struct report *r, const struct server *s, const struct floors *f)
 {
+	const struct options *o = s->o;
+	const struct trace *t = s->trace;
 	double seconds = (double)(t->requests[t->nr_requests - 1].arrival_us -
 				  t->requests[0].arrival_us) / 1e6;
 
@@ -100,13 +132,15 @@ void output_facts_before(struct report *r, const struct options *o, const struct
 	report_fact(r, "arrivals", "%s", o->spread ?
 		    "spread evenly between the trace's timestamps" :
 		    "as recorded (the publisher rounded them: bursts)");
-	fact_setup(r, o);
+	fact_setup(r, s);
 	report_number(r, "block_KiB", 0, (double)(o->block >> 10));
 	report_number(r, "pool_MiB", 0, (double)(o->pool >> 20));
 	report_number(r, "ttft_budget_ms", 0, (double)o->ttft_ms);
 	report_number(r, "seed", 0, (double)o->seed);
 	report_number(r, "pingpong_rtt_ns", 0, f->pingpong_ns);
 	report_number(r, "memcpy_block_us", 1, f->memcpy_ns / 1e3);
+	if (f->tcp_ns > 0)
+		report_number(r, "tcp_block_us", 1, f->tcp_ns / 1e3);
 }
 
 static void fact_results(struct report *r, struct stats *s)
@@ -243,8 +277,8 @@ static int draw(struct report *r, const struct options *o, const struct floors *
 		return -1;
 	}
 	snprintf(set, sizeof(set), "folder='%s'; pingpong_us=%.4f; memcpy_us=%.3f; "
-		 "block_kib=%llu; ttft_us=%llu", o->out, f->pingpong_ns / 1e3,
-		 f->memcpy_ns / 1e3, (unsigned long long)(o->block >> 10),
+		 "tcp_us=%.3f; block_kib=%llu; ttft_us=%llu", o->out, f->pingpong_ns / 1e3,
+		 f->memcpy_ns / 1e3, f->tcp_ns / 1e3, (unsigned long long)(o->block >> 10),
 		 (unsigned long long)o->ttft_ms * 1000);
 	rc = run_gnuplot(script, set);
 	if (rc == 127)

@@ -2,7 +2,8 @@
 /*
  * replay.h - the parts of the replay program.
  *
- *   main.c     options; starts tentd and the store; runs the server; reports
+ *   main.c     options; reports
+ *   sites.c    starts the engines, the store and the server, where they belong
  *   store.c    the process that owns the KV pool
  *   server.c   the open loop: what is due, what has ended, what is left to do
  *   jobs.c     one batch in flight, from its requests to its verified bytes
@@ -19,13 +20,16 @@
 #include <tent/tent.h>
 
 #include "perf/common/complain.h"
+#include "perf/common/daemon.h"
 #include "perf/common/process.h"
 #include "perf/common/report.h"
 #include "perf/common/samples.h"
+#include "perf/common/two_hosts.h"
 #include "perf/replay/pool.h"
 #include "perf/replay/trace.h"
 
 enum replay_mode { MODE_DAEMON = 0, MODE_THREAD, MODE_CALLER };
+enum replay_transport { OVER_SHM = 0, OVER_TCP };
 
 struct options {
 	const char *trace;
@@ -38,6 +42,7 @@ struct options {
 	uint64_t prefetch;	/* blocks per request, at most */
 	uint64_t seed;
 	int mode;		/* enum replay_mode */
+	int transport;		/* enum replay_transport */
 	int idle;		/* 0 busy, 1 adaptive: of an engine we start */
 	bool checkpoint_flood, no_priorities, spread, json;
 	int server_core, engine_core;	/* -1: not pinned */
@@ -65,6 +70,25 @@ struct stats {
 	char first_error[512];		/* "" while all is well */
 };
 
+struct server;
+
+/* ---- sites.c ----------------------------------------------------------- */
+
+/* Two hosts, and what runs there. */
+struct sites {
+	struct two_hosts net;
+	char secret[96];	/* path */
+	struct daemon daemons[2];	/* HOST_STORE's, HOST_SERVER's */
+	struct process store;
+};
+enum { HOST_STORE, HOST_SERVER };
+
+/* Starts what the options ask for, replays, and ends it. 0; -1 after saying why on
+ * stderr. */
+int sites_run(struct server *s);
+/* A tentd on that host. 0; -1 after saying why on stderr. */
+int sites_start_engine(struct sites *t, const struct options *o, int host);
+
 /* ---- store.c ----------------------------------------------------------- */
 
 /* Bytes the store allocates: the pool, then the flood's area. */
@@ -79,8 +103,6 @@ void *store_open_pool(tent_engine_t engine, const struct options *o);
 int store_start(struct process *p, const struct options *o, const char *engine_url);
 
 /* ---- jobs.c ------------------------------------------------------------ */
-
-struct server;
 
 struct job_block {
 	uint64_t id;		/* what its bytes must be */
@@ -130,6 +152,7 @@ bool job_verify_one(struct server *s, struct job *j);
 
 struct server {
 	const struct options *o;
+	struct sites *sites;	/* OVER_TCP */
 	const struct trace *trace;
 	tent_engine_t engine;
 	tent_segment_id_t target;
@@ -177,11 +200,12 @@ int flood_verify(struct server *s);
 
 struct floors {
 	double pingpong_ns, memcpy_ns;	/* medians; memcpy of one block */
+	double tcp_ns;			/* one block over bare sockets; OVER_TCP */
 };
-void floors_measure(struct floors *f, const struct options *o);
+/* 0; -1 after saying why on stderr. */
+int floors_measure(struct floors *f, const struct server *s);
 
-void output_facts_before(struct report *r, const struct options *o, const struct trace *t,
-			 const struct floors *f);
+void output_facts_before(struct report *r, const struct server *s, const struct floors *f);
 void output_results(struct report *r, const struct options *o, struct stats *stats);
 
 /* Writes the distributions and draws them; prints where they are. 0, also without

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sites.c - where the server, its store and their engines are: in one process, around one
+ * tentd, or on two hosts with a tentd each, which prove to each other that they know a
+ * secret.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "perf/common/machine.h"
+#include "perf/replay/replay.h"
+
+/* The settings of an engine that we start, as members of a JSON object. */
+static void engine_json(const struct options *o, int core, char *json, size_t size)
+{
+	char cores[32] = "";
+
+	if (core >= 0)
+		snprintf(cores, sizeof(cores), ", \"cores\": [%d]", core);
+	snprintf(json, size, "\"engine\": { " DAEMON_PATIENT
+		 ", \"idle\": \"%s\", \"priorities\": %s%s }",
+		 o->idle ? "adaptive" : "busy", o->no_priorities ? "false" : "true", cores);
+}
+
+/* In-process engines read the same JSON from the environment. */
+static int configure_in_process(const struct options *o)
+{
+	char members[256], json[272];
+
+	engine_json(o, o->engine_core, members, sizeof(members));
+	snprintf(json, sizeof(json), "{ %s }", members);
+	setenv("TENT_ENGINE", o->mode == MODE_CALLER ? "caller" : "thread", 1);
+	return setenv("MC_TENT_CONF", json, 1);
+}
+
+/* ---- the server, and its way to the store ------------------------------ */
+
+static int find_pool(struct server *s, const char *segment)
+{
+	tent_segment_info_t info = { 0 };
+
+	if (tent_open_segment(s->engine, &s->target, segment))
+		return complain("tent_open_segment");
+	if (tent_get_segment_info(s->engine, s->target, &info))
+		return complain("tent_get_segment_info");
+	for (int i = 0; i < info.num_buffers; i++)
+		if (info.buffers[i].length >= store_size(s->o))
+			s->pool_base = info.buffers[i].base;
+	tent_free_segment_info(&info);
+	if (s->pool_base)
+		return 0;
+	fprintf(stderr, "%s: the store's segment has no buffer of the pool's size\n", segment);
+	return -1;
+}
+
+/* The server of a store in another process. */
+static int serve_remote(struct server *s, const char *url, const char *segment)
+{
+	int rc = -1;
+
+	setenv("TENT_ENGINE", url, 1);
+	s->engine = tent_create_engine();
+	if (!tent_available(s->engine))
+		return complain("tent_create_engine");
+	machine_pin(s->o->server_core);
+	if (find_pool(s, segment) == 0)
+		rc = server_run(s);
+	tent_destroy_engine(s->engine);
+	return rc;
+}
+
+/* The server that is its own store: in-process engines have no others to talk
+ * to, so that the pool lies in the server's own segment. */
+static int serve_local(struct server *s)
+{
+	void *pool;
+	int rc = -1;
+
+	configure_in_process(s->o);
+	s->engine = tent_create_engine();
+	if (!tent_available(s->engine))
+		return complain("tent_create_engine");
+	pool = store_open_pool(s->engine, s->o);
+	s->target = TENT_LOCAL_SEGMENT;
+	s->pool_base = (uint64_t)(uintptr_t)pool;
+	machine_pin(s->o->server_core);
+	if (pool)
+		rc = server_run(s);
+	tent_destroy_engine(s->engine);
+	return rc;
+}
+
+static int end_daemon(struct daemon *d)
+{
+	if (!daemon_stop(d))
+		return 0;
+	fprintf(stderr, "tentd did not end cleanly\n");
+	return -1;
+}
+
+static int serve_daemon(struct server *s)
+{
+	struct daemon daemon = { 0 };
+	const char *url = s->o->engine;
+	struct process store;
+	char config[256];
+	int rc = -1;
+
+	engine_json(s->o, s->o->engine_core, config, sizeof(config));
+	if (!url && daemon_start(&daemon, config))
+		return -1;
+	if (!url)
+		url = daemon.url;
+	if (store_start(&store, s->o, url) == 0) {
+		rc = serve_remote(s, url, store.said);
+		rc |= process_stop(&store);
+	}
+	return end_daemon(&daemon) | rc;
+}
+
+/* ---- two hosts --------------------------------------------------------- */
+
+/* 32 random bytes that both engines know, in a file that nobody else can read. */
+static int write_secret(struct sites *t)
+{
+	const char *tmp = getenv("TMPDIR");
+	uint8_t bytes[32];
+	FILE *f;
+	int fd;
+
+	snprintf(t->secret, sizeof(t->secret), "%s/tent-perf-XXXXXX", tmp ? tmp : "/tmp");
+	fd = mkostemp(t->secret, O_CLOEXEC);
+	f = fd < 0 ? NULL : fdopen(fd, "w");
+	if (!f || getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes)) {
+		perror(t->secret);
+		return -1;
+	}
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		fprintf(f, "%02x", bytes[i]);
+	fputc('\n', f);
+	return fclose(f);
+}
+
+int sites_start_engine(struct sites *t, const struct options *o, int host)
+{
+	char members[256], config[768];
+	int rc;
+
+	engine_json(o, host == HOST_SERVER ? o->engine_core : -1, members, sizeof(members));
+	snprintf(config, sizeof(config), "%s, \"rpc_server_hostname\": \"%s\", \"peers\": { "
+		 "\"enable\": true, \"secret_file\": \"%s\" }, \"metrics\": { \"enabled\": "
+		 "false }", members, t->net.address[host], t->secret);
+	two_hosts_enter(&t->net, host);
+	rc = daemon_start(&t->daemons[host], config);
+	two_hosts_enter(&t->net, -1);
+	return rc;
+}
+
+static int serve_between(struct server *s, struct sites *t)
+{
+	int rc = -1;
+
+	for (int host = 0; host < 2; host++)
+		if (sites_start_engine(t, s->o, host))
+			return -1;
+	if (store_start(&t->store, s->o, t->daemons[HOST_STORE].url) == 0) {
+		rc = serve_remote(s, t->daemons[HOST_SERVER].url, t->store.said);
+		rc |= process_stop(&t->store);
+	}
+	return rc;
+}
+
+static int serve_hosts(struct server *s)
+{
+	struct sites *t = s->sites;
+	int rc = write_secret(t);
+
+	if (rc == 0)
+		rc = serve_between(s, t);
+	for (int host = 0; host < 2; host++)
+		rc |= end_daemon(&t->daemons[host]);
+	unlink(t->secret);
+	return rc;
+}
+
+int sites_run(struct server *s)
+{
+	if (s->o->transport == OVER_TCP)
+		return serve_hosts(s);
+	return s->o->mode == MODE_DAEMON ? serve_daemon(s) : serve_local(s);
+}
