@@ -69,7 +69,7 @@ progs	= $(addprefix $(B)/,$(basename $(sort $(wildcard $(1)))))
 # ring/host*.c and ring/sigbus.c serve engines only.
 RING_OBJS	:= $(call objs,ring/*.c)
 RING_CLIENT	:= $(filter-out $(B)/ring/host% $(B)/ring/sigbus%,$(RING_OBJS))
-LIB_OBJS	:= $(RING_OBJS) $(call objs,engine/*.c io/*.c lib/*.c)
+LIB_OBJS	:= $(RING_OBJS) $(call objs,engine/*.c dv/*.c io/*.c lib/*.c)
 # All of it, hidden functions too, for our own tools and tests.
 INTERNAL	:= $(B)/internal.a
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * order.h - the only file that spells a memory order. It orders threads and
- * processes that share memory; it does not order devices.
+ * processes that share memory, and, by other names, what a device sees.
  *
  * Pairs (R = release, A = acquire; both ends carry the label):
  *   R1/A1  slot {seq, nr}      client publishes  -> engine takes the batch
@@ -22,6 +22,9 @@
  *   R14/A14 driving            caller mode: one thread's turn -> the next one's
  *   R15/A15 references         who lets go       -> who frees
  *   R16/A16 note               poller <-> thread of the tcp backend, control -> both
+ *   D1     WQE                 poller            -> card, before the doorbell record
+ *   D2     doorbell record     poller            -> card, before its register
+ *   D3     op_own of a CQE     card              -> poller, before the rest and the data
  * libtent's own, L1 to L6, are in lib/lib.h. A relaxed access hands nothing over by itself.
  * F pairs are store-then-load on both sides (Dekker): the side that goes to
  * sleep pays, with membarrier(GLOBAL_EXPEDITED) or a full fence. The membarrier can
@@ -76,6 +79,50 @@ static inline void stream_fence(void)
 #else
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 #endif
+}
+
+/*
+ * What a card sees, and when. Never for threads: on x86 two of these only bind the
+ * compiler, as stores and loads of write-back memory keep their order there. DMA is
+ * coherent on both CPUs; what is write-combining is only the card's register.
+ */
+#if defined(__x86_64__) || defined(__i386__)
+#define DEVICE_FENCE(x86, arm64) __asm__ volatile(x86 ::: "memory")
+#elif defined(__aarch64__)
+#define DEVICE_FENCE(x86, arm64) __asm__ volatile(arm64 ::: "memory")
+#else
+#define DEVICE_FENCE(x86, arm64) full_fence()
+#endif
+
+/* D1: stores before it are seen by the card before stores after it. */
+static inline void device_store_fence(void)
+{
+	DEVICE_FENCE("", "dmb oshst");
+}
+
+/* D3: loads after it see what the card wrote before the word that was loaded before it. */
+static inline void device_load_fence(void)
+{
+	DEVICE_FENCE("", "dmb oshld");
+}
+
+/* D2: stores to memory before it are seen before a store to a register after it, even one
+ * that is write-combining. */
+static inline void register_fence(void)
+{
+	DEVICE_FENCE("sfence", "dsb st");
+}
+
+/* What was stored to a write-combining register leaves the CPU now. */
+static inline void register_flush(void)
+{
+	DEVICE_FENCE("sfence", "dsb st");
+}
+
+/* The same after whole lines of 64 bytes, which x86 sends by itself. */
+static inline void register_line_flush(void)
+{
+	DEVICE_FENCE("", "dsb st");
 }
 
 static inline void spin_pause(void)

@@ -4,11 +4,11 @@
 # Not root: prints the one line to run. DEPS=no: does nothing.
 set -eu
 
-demo="gcc libc6-dev make pkg-config libjansson-dev liburing-dev gnuplot-nox fonts-dejavu-core
-	valgrind iproute2 libssl3"
+demo="gcc libc6-dev make pkg-config libjansson-dev liburing-dev libibverbs-dev gnuplot-nox
+	fonts-dejavu-core valgrind iproute2 libssl3"
 check="libcmocka-dev g++ clang libclang-rt-14-dev binutils strace libhugetlbfs0
 	universal-ctags mandoc python3 qemu-user-static gcc-12-multilib libc6-dev-i386
-	gcc-aarch64-linux-gnu libc6-dev-arm64-cross libibverbs-dev librdmacm-dev
+	gcc-aarch64-linux-gnu libc6-dev-arm64-cross librdmacm-dev
 	libssl-dev libmicrohttpd-dev libcurl4-openssl-dev
 	libhiredis-dev etcd-server redis-server"
 # Programs that nobody here wrote, to judge the software ConnectX.

@@ -32,11 +32,11 @@ run_ring_tests aarch64 qemu-aarch64-static
 make -s -j2 CC="$m32" B="$B/i386" foreign > /dev/null
 run_ring_tests i386 qemu-i386-static
 
-# The headers of jansson and liburing are the same for every CPU, their libraries are
-# not: objects only.
+# The headers of jansson, liburing and verbs are the same for every CPU, their libraries
+# are not: objects only.
 mkdir -p "$B/aarch64/include"
 find /usr/include -name 'jansson*.h' -exec cp {} "$B/aarch64/include" \;
-cp -r /usr/include/liburing /usr/include/liburing.h "$B/aarch64/include"
+cp -r /usr/include/liburing /usr/include/liburing.h /usr/include/infiniband "$B/aarch64/include"
 make -s -j2 CROSS=aarch64-linux-gnu- B="$B/aarch64" \
 	CFLAGS="-O2 -g -isystem $B/aarch64/include" foreign-objects > /dev/null
 

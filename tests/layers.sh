@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The arrow of includes: uapi <- ring <- engine <- io, and lib, tools and perf on
-# top; sim stands apart. Prints each line that breaks it and fails.
+# The arrow of includes: uapi <- ring <- engine <- io, with dv between ring and io, and
+# lib, tools and perf on top; sim stands apart. Prints each line that breaks it and fails.
 set -u
 broken=0
 
@@ -28,10 +28,11 @@ includes() {
 includes uapi 'nothing by quotes'
 includes ring 'ring/'
 includes engine 'ring/|engine/'
-includes io 'ring/|io/|engine/backend\.h"|engine/mem\.h"|engine/thread\.h"|engine/transfer_list\.h"'
+includes dv 'ring/|dv/'
+includes io 'ring/|dv/|io/|engine/backend\.h"|engine/mem\.h"|engine/thread\.h"|engine/transfer_list\.h"'
 includes lib 'ring/|engine/|io/|lib/'
 includes tools 'ring/|engine/|io/|lib/|tools/'
-includes perf 'ring/|engine/|io/|lib/|perf/'
+includes perf 'ring/|engine/|dv/|io/|lib/|perf/'
 includes sim 'sim/'
 
 # The software ConnectX, from the card up: its parts know each other by one header.
@@ -65,17 +66,18 @@ complain "product code does not know that it is simulated" "$(grep -rnE 'include
 # Memory orders have one home, so that the table of pairs can be complete.
 complain "only ring/order.h spells a memory order" "$(grep -rnE \
 	'__ATOMIC_|__atomic_|__sync_|stdatomic\.h|atomic_thread_fence|_mm_[lsm]fence|"[lsm]fence' \
-	--include='*.[ch]' uapi ring engine io lib tools perf | grep -v '^ring/order\.h:')"
+	--include='*.[ch]' uapi ring engine dv io lib tools perf | grep -v '^ring/order\.h:')"
 
 # Each use names its pair, on its line or in the comment of its function.
 complain "a use that names no pair of order.h or lib.h, nor says 'no pair'" "$(awk '
 	{ line[FNR] = code = $0; sub(/\/\*.*/, "", code) }
 	code ~ /^\t(.*[^a-z_])?((compare_)?exchange|fetch_add|load_acquire|store_release)\(/ ||
-	code ~ /^\t(.*[^a-z_])?(full_fence|compiler_fence|wake_barrier)\(/ {
+	code ~ /^\t(.*[^a-z_])?(full_fence|compiler_fence|wake_barrier)\(/ ||
+	code ~ /^\t(.*[^a-z_])?(device_(store|load)_fence|register_fence)\(/ {
 		for (i = FNR; i > FNR - 9 && i > 0; i--)
-			if (line[i] ~ /[^A-Za-z0-9_][RAFL][0-9]+[^A-Za-z0-9_]|no pair/) next
+			if (line[i] ~ /[^A-Za-z0-9_][RAFLD][0-9]+[^A-Za-z0-9_]|no pair/) next
 		print FILENAME ":" FNR ": " $0
-	}' $(find ring engine io lib -name '*.[ch]' ! -path ring/order.h))"
+	}' $(find ring engine dv io lib -name '*.[ch]' ! -path ring/order.h))"
 
 [ $broken = 0 ] && echo "layers: the arrows hold"
 exit $broken
