@@ -82,7 +82,7 @@ HELPERS	:= $(call progs,tests/examples/*.c tests/examples/*.cpp)
 FUZZERS	:= $(call progs,tests/fuzz_*.c sim/hca/tests/fuzz_*.c)
 # Tests that are scripts: they build, start and trace whole programs.
 SCRIPTS	:= tests/symbols.sh tests/readme_examples.sh tests/installed.sh tests/frozen.sh tests/foreign.sh \
-	   tests/strace_busy.sh tests/replay.sh tests/perf.sh
+	   tests/strace_busy.sh tests/replay.sh tests/replay_kills.sh tests/perf.sh
 
 all: $(LIBS) $(TOOLS) $(PERF)
 

@@ -168,7 +168,7 @@ static int there_main(struct helper *h, const void *arg)
 		return 1;
 	snprintf(text, sizeof(text), "%s %" PRIu64 " %u", tent_client_segment(c),
 		 (uint64_t)(uintptr_t)memory, port);
-	helper_ready(h, text);
+	helper_say(h, text);
 	helper_wait(h);
 	shutdown(plain.listener, SHUT_RDWR);
 	pthread_join(thread, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* process.c - fork, one line up, end of file down. */
+/* process.c - fork, lines up and down, end of file down. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
@@ -13,13 +13,44 @@
 #include "perf/common/machine.h"
 #include "perf/common/process.h"
 
-int helper_ready(struct helper *h, const char *text)
+/* To somebody who is dead: an error, no signal. */
+static int say(int fd, const char *text)
 {
-	size_t length = strlen(text);
+	char line[160];
+	int n = snprintf(line, sizeof(line), "%s\n", text);
 
-	if (write(h->fd, text, length) != (ssize_t)length || write(h->fd, "\n", 1) != 1)
-		return -1;
-	return 0;
+	return send(fd, line, (size_t)n, MSG_NOSIGNAL) == n ? 0 : -1;
+}
+
+/* False: the other end is closed, or the line too long. */
+static bool hear(int fd, char *text, size_t size)
+{
+	size_t nr = 0;
+	ssize_t n;
+
+	while (nr < size) {
+		n = read(fd, text + nr, 1);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n != 1)
+			return false;
+		if (text[nr] == '\n') {
+			text[nr] = '\0';
+			return true;
+		}
+		nr++;
+	}
+	return false;
+}
+
+int helper_say(struct helper *h, const char *text)
+{
+	return say(h->fd, text);
+}
+
+bool helper_next(struct helper *h, char *text, size_t size)
+{
+	return hear(h->fd, text, size);
 }
 
 void helper_wait(struct helper *h)
@@ -32,18 +63,16 @@ void helper_wait(struct helper *h)
 
 static int await_ready(struct process *p, const char *name)
 {
-	size_t nr = 0;
-
-	while (nr < sizeof(p->said) - 1 && read(p->fd, p->said + nr, 1) == 1) {
-		if (p->said[nr] == '\n') {
-			p->said[nr] = '\0';
-			return 0;
-		}
-		nr++;
-	}
+	if (hear(p->fd, p->said, sizeof(p->said)))
+		return 0;
 	fprintf(stderr, "%s did not start\n", name);
 	process_stop(p);
 	return -1;
+}
+
+int process_ask(struct process *p, const char *text)
+{
+	return say(p->fd, text) == 0 && hear(p->fd, p->said, sizeof(p->said)) ? 0 : -1;
 }
 
 static int become(const char *name, struct helper h, pid_t parent,

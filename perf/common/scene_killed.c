@@ -46,7 +46,7 @@ static int tell(struct helper *h, tent_engine_t e, const void *base)
 	if (tent_segment_name(e, name, sizeof(name)))
 		return complain("tent_segment_name");
 	snprintf(line, sizeof(line), "%s %llu", name, (unsigned long long)(uintptr_t)base);
-	return helper_ready(h, line);
+	return helper_say(h, line);
 }
 
 static int find(tent_engine_t e, const char *said, struct place *p)

@@ -46,7 +46,7 @@ static int tell_port(struct helper *h, int fd)
 	if (getsockname(fd, (struct sockaddr *)&a, &size) < 0)
 		return fail("getsockname");
 	snprintf(text, sizeof(text), "%u", ntohs(a.sin_port));
-	return helper_ready(h, text);
+	return helper_say(h, text);
 }
 
 static void answer(int fd, uint8_t *bytes, size_t block)

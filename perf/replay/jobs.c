@@ -101,6 +101,15 @@ int job_try_submit(struct server *s, struct job *j)
 	return tent_submit_v1(s->engine, j->batch, s->entries, j->nr);
 }
 
+/* It failed: is it because an engine was killed? */
+static bool blame_kill(struct server *s, const struct job *j)
+{
+	if (!kills_explain(s))
+		return false;
+	s->stats->killed_requests += j->nr;
+	return true;
+}
+
 void job_submit(struct server *s, struct job *j)
 {
 	int rc = job_try_submit(s, j);
@@ -109,8 +118,10 @@ void job_submit(struct server *s, struct job *j)
 		job_list_add(&s->running, j);
 		return;
 	}
-	note_last_error(s, "submit");
-	s->lost |= rc == TENT_ERR_ENGINE_LOST;
+	if (!blame_kill(s, j)) {
+		note_last_error(s, "submit");
+		s->lost |= rc == TENT_ERR_ENGINE_LOST;
+	}
 	j->failed = true;
 	server_job_ended(s, j);
 }
@@ -138,15 +149,18 @@ static bool ended(struct server *s, struct job *j)
 	tent_status_t status;
 
 	if (tent_overall_status(s->engine, j->batch, &status)) {
-		note_last_error(s, "status");
-		s->lost = true;
 		j->failed = true;
+		if (!blame_kill(s, j)) {
+			note_last_error(s, "status");
+			s->lost = true;
+		}
 		return true;
 	}
 	if (status.status == TENT_STATUS_WAITING || status.status == TENT_STATUS_PENDING)
 		return false;
 	if (status.status != TENT_STATUS_COMPLETED) {
-		note_task_error(s, j, status.status);
+		if (!blame_kill(s, j))
+			note_task_error(s, j, status.status);
 		j->failed = true;
 	} else if (asks[j->traffic].opcode == TENT_OPCODE_READ) {
 		s->stats->read_bytes += status.transferred_bytes;

@@ -55,6 +55,8 @@ static const struct arg args[] = {
 	{ "no-priorities", ARG_FLAG, &options.no_priorities, 0, 0, NULL,
 	  "one queue for all, in our own engine" },
 	{ "seed", ARG_NUMBER, &options.seed, 0, UINT32_MAX, NULL, "of block contents and jitter" },
+	{ "kills", ARG_NUMBER, &options.kills, 0, 100000, NULL,
+	  "times that one of the two tentd is killed, by chance; with --transport tcp" },
 	{ "out", ARG_TEXT, &options.out, 0, 0, NULL,
 	  "folder for the distributions and the picture" },
 	ARG_JSON(&options.json),
@@ -84,6 +86,8 @@ static int check_options(const struct options *o)
 		return refuse("--engine is a running tentd: it has its own mode and priorities");
 	if (o->transport == OVER_TCP && (o->engine || o->mode != MODE_DAEMON))
 		return refuse("--transport tcp starts two tentd: no --engine, no --mode");
+	if (o->kills && (o->transport != OVER_TCP || o->checkpoint_flood))
+		return refuse("--kills needs --transport tcp, without --checkpoint-flood");
 	if (o->engine && strncmp(o->engine, "unix:", 5))
 		return refuse("--engine must be unix:PATH");
 	if (available && store_size(o) + o->staging + o->flood > available) {
@@ -108,14 +112,17 @@ static void choose_cores(struct options *o)
 	o->engine_core = machine_core(1);
 }
 
-/* Every request completed, and every byte that was read (some were) is the right one. */
-static bool all_well(const struct stats *stats)
+/* Every request completed that no kill ended, and every byte that was read (some were) is
+ * the right one. */
+static bool all_well(const struct server *s)
 {
+	const struct stats *stats = s->stats;
 	uint64_t failed = stats->wrong_blocks;
 
 	for (int t = 0; t < TRAFFIC_COUNT; t++)
 		failed += stats->traffic[t].failed;
-	return !failed && !*stats->first_error && stats->read_bytes > 0 &&
+	return failed == stats->killed_requests && s->kills.done == s->o->kills &&
+	       !*stats->first_error && stats->read_bytes > 0 &&
 	       stats->verified_bytes == stats->read_bytes;
 }
 
@@ -152,9 +159,9 @@ static int replay(struct report *r, const struct trace *trace)
 		return 1;
 	if (!options.engine)	/* that tentd's work is not foreign */
 		machine_watch_end(&watch, r);
-	output_results(r, &options, &stats);
+	output_results(r, &server);
 	rc = output_picture(r, &options, &stats, &floors);
-	return all_well(&stats) && !rc ? 0 : 1;
+	return all_well(&server) && !rc ? 0 : 1;
 }
 
 int main(int argc, char **argv)

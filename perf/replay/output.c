@@ -203,14 +203,35 @@ static void row(struct report *r, const char *name, struct traffic_stats *t)
 	report_cell(r, 0, (double)t->failed);
 }
 
-void output_results(struct report *r, const struct options *o, struct stats *s)
+static void fact_kills(struct report *r, struct server *server)
 {
+	struct kills *k = &server->kills;
+
+	if (!server->o->kills)
+		return;
+	report_fact(r, "kills", "%llu: %llu of the store's engine, %llu of the server's; %llu "
+		    "with requests under way", (unsigned long long)k->done,
+		    (unsigned long long)k->of[HOST_STORE], (unsigned long long)k->of[HOST_SERVER],
+		    (unsigned long long)k->in_flight);
+	report_fact(r, "killed_requests", "%llu ended by a kill; the last one p50 %.1f ms, max "
+		    "%.1f ms after it", (unsigned long long)server->stats->killed_requests,
+		    (double)samples_percentile(&k->end_ns, 0.5) / 1e6,
+		    (double)samples_max(&k->end_ns) / 1e6);
+	report_fact(r, "checked_blocks", "%llu that were said to be written, in the store after "
+		    "each kill and at the end", (unsigned long long)k->checked);
+}
+
+void output_results(struct report *r, struct server *server)
+{
+	const struct options *o = server->o;
+	struct stats *s = server->stats;
 	static const char *const columns[] = {
 		"intent", "batches", "requests", "MiB", "p50_us", "p99_us", "p999_us", "max_us",
 		"deadline_met", "missed", "failed",
 	};
 
 	fact_results(r, s);
+	fact_kills(r, server);
 	warn_results(r, o, s);
 	report_table_begin(r, "latency", columns, sizeof(columns) / sizeof(*columns));
 	for (int t = 0; t < TRAFFIC_COUNT; t++)

@@ -8,6 +8,7 @@
  *   server.c   the open loop: what is due, what has ended, what is left to do
  *   jobs.c     one batch in flight, from its requests to its verified bytes
  *   flood.c    the checkpoint that never ends, to disturb the others
+ *   kills.c    engines that are killed, and what must hold then
  *   output.c   floors, facts, table, picture
  *   progress.c the bar on a terminal
  *   trace.c pool.c map.c   as their headers say
@@ -41,6 +42,7 @@ struct options {
 	uint64_t ttft_ms;
 	uint64_t prefetch;	/* blocks per request, at most */
 	uint64_t seed;
+	uint64_t kills;		/* of engines, OVER_TCP */
 	int mode;		/* enum replay_mode */
 	int transport;		/* enum replay_transport */
 	int idle;		/* 0 busy, 1 adaptive: of an engine we start */
@@ -64,6 +66,7 @@ struct stats {
 	uint64_t read_bytes;		/* as the engine says, of batches that completed */
 	uint64_t verified_bytes;	/* compared, and right */
 	uint64_t wrong_blocks;
+	uint64_t killed_requests;	/* did not complete, as an engine was killed */
 	uint64_t blocks, hits, unwritten, skipped_writes;
 	uint64_t prefetched, prefetch_used, evictions;
 	uint64_t begin_ns, end_ns;
@@ -80,6 +83,7 @@ struct sites {
 	char secret[96];	/* path */
 	struct daemon daemons[2];	/* HOST_STORE's, HOST_SERVER's */
 	struct process store;
+	char segment[128];	/* the store's */
 };
 enum { HOST_STORE, HOST_SERVER };
 
@@ -88,6 +92,9 @@ enum { HOST_STORE, HOST_SERVER };
 int sites_run(struct server *s);
 /* A tentd on that host. 0; -1 after saying why on stderr. */
 int sites_start_engine(struct sites *t, const struct options *o, int host);
+/* The server gets an engine, and opens the store's segment. The same. */
+int sites_attach(struct server *s, const char *url, const char *segment);
+int sites_find_pool(struct server *s, const char *segment);
 
 /* ---- store.c ----------------------------------------------------------- */
 
@@ -99,8 +106,12 @@ uint64_t store_size(const struct options *o);
 void *store_open_pool(tent_engine_t engine, const struct options *o);
 
 /* Starts the store process (before this process has an engine); p->said is the
- * full name of its segment. As process_start(). */
-int store_start(struct process *p, const struct options *o, const char *engine_url);
+ * full name of its segment. As process_start(). It can be asked:
+ *   check     are the blocks of the ledger in the pool? "right N wrong N"
+ *   move URL  its engine is dead: an empty pool by another; the segment's name */
+struct ledger;
+int store_start(struct process *p, const struct options *o, const char *engine_url,
+		const struct ledger *ledger);
 
 /* ---- jobs.c ------------------------------------------------------------ */
 
@@ -148,6 +159,39 @@ bool jobs_poll(struct server *s);
 bool job_fill_one(struct server *s, struct job *j);
 bool job_verify_one(struct server *s, struct job *j);
 
+/* ---- kills.c ----------------------------------------------------------- */
+
+/* Memory that server, store and killer share. */
+struct ledger {
+	uint64_t struck_ns;	/* when the last kill was */
+	struct ledger_slot {
+		uint64_t id;
+		bool stored;	/* it was said to be */
+	} slots[];
+};
+
+struct kills {
+	struct ledger *shared;
+	uint64_t chance;
+	pid_t killer;		/* it will strike, or has; 0: nobody */
+	int victim;		/* HOST_STORE, HOST_SERVER */
+	uint64_t killed_before;	/* requests */
+	uint64_t done, of[2], in_flight; /* kills; of each; with requests under way */
+	uint64_t checked;	/* blocks, by the store */
+	struct samples end_ns;	/* from the kill to the end of the last request */
+};
+
+/* Before the store is started. 0; -1 after saying why on stderr. */
+int kills_open(struct server *s);
+void kills_begin_due(struct server *s);
+/* A request failed: is the victim why? */
+bool kills_explain(const struct server *s);
+bool kills_struck(const struct server *s);
+/* Waits for all ends, checks the store, and replaces the engine. As kills_open(). */
+int kills_recover(struct server *s);
+/* Checks the store for the last time. The same. */
+int kills_close(struct server *s);
+
 /* ---- server.c ---------------------------------------------------------- */
 
 struct server {
@@ -171,11 +215,17 @@ struct server {
 	struct job_list to_verify;	/* reads whose bytes are being checked */
 	uint8_t *flood;		/* the flood's source */
 	bool lost;		/* the engine does not answer any more */
+	struct kills kills;
 	struct stats *stats;
 };
 
 /* Opens the store's segment and replays. 0; -1 after saying why on stderr. */
 int server_run(struct server *s);
+
+/* Its staging memory in its engine. The same. */
+int server_open_memory(struct server *s);
+/* Nothing is running: verifies what was read, gives up what was not submitted yet. */
+void server_finish_jobs(struct server *s);
 
 /* A staging buffer back, or one taken; NULL when none is free. */
 uint8_t *buffer_take(struct server *s);
@@ -206,7 +256,7 @@ struct floors {
 int floors_measure(struct floors *f, const struct server *s);
 
 void output_facts_before(struct report *r, const struct server *s, const struct floors *f);
-void output_results(struct report *r, const struct options *o, struct stats *stats);
+void output_results(struct report *r, struct server *s);
 
 /* Writes the distributions and draws them; prints where they are. 0, also without
  * gnuplot; else it failed, and said why. */

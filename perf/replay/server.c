@@ -275,10 +275,39 @@ static void sleep_until_due(const struct server *s)
 		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
 }
 
+/* A claim that was never submitted. */
+static void give_up(struct server *s, struct job *j)
+{
+	for (uint32_t i = 0; i < j->nr; i++) {
+		if (j->traffic == CHECKPOINT)
+			pool_abandon(&s->pool, j->blocks[i].slot);
+		else
+			pool_unpin(&s->pool, j->blocks[i].slot);
+	}
+	release(s, j);
+}
+
+void server_finish_jobs(struct server *s)
+{
+	while (verify_some(s))
+		;
+	while (s->to_fill.nr)
+		give_up(s, job_list_take(&s->to_fill));
+	while (s->to_prefetch.nr)
+		give_up(s, job_list_take(&s->to_prefetch));
+}
+
 static void loop(struct server *s)
 {
-	while (!s->lost && (requests_left(s) || s->running.nr)) {
+	while (!s->lost && (requests_left(s) || s->running.nr || s->kills.killer)) {
 		bool busy = jobs_poll(s);
+
+		if (kills_struck(s) && kills_recover(s)) {
+			s->lost = true;
+			server_note_error(s, "the replay could not go on after a kill");
+			break;
+		}
+		kills_begin_due(s);
 
 		if (start_due(s))
 			busy = true;
@@ -302,10 +331,27 @@ static uint32_t longest_request(const struct trace *t)
 	return most;
 }
 
+int server_open_memory(struct server *s)
+{
+	void *memory;
+
+	if (tent_allocate_memory(s->engine, &memory, s->o->staging, "*") ||
+	    tent_register_memory_with_perm(s->engine, memory, s->o->staging,
+					   TENT_PERM_LOCAL_READ_WRITE))
+		return complain("staging memory");
+	s->staging = memory;
+	s->nr_free = 0;
+	for (uint32_t i = s->nr_buffers; i-- > 0;) {
+		for (uint64_t at = 0; at < s->o->block; at += 4096)
+			*(volatile uint8_t *)(s->staging + i * s->o->block + at) = 0;
+		buffer_give(s, s->staging + i * s->o->block);
+	}
+	return 0;
+}
+
 static int prepare_buffers(struct server *s)
 {
 	uint32_t longest = longest_request(s->trace);
-	void *memory;
 
 	s->nr_buffers = (uint32_t)(s->o->staging / s->o->block);
 	if (s->nr_buffers / 2 < longest) {
@@ -313,21 +359,11 @@ static int prepare_buffers(struct server *s)
 			"needs twice that\n", s->nr_buffers, longest);
 		return -1;
 	}
-	if (tent_allocate_memory(s->engine, &memory, s->o->staging, "*") ||
-	    tent_register_memory_with_perm(s->engine, memory, s->o->staging,
-					   TENT_PERM_LOCAL_READ_WRITE))
-		return complain("staging memory");
-	s->staging = memory;
 	s->free_buffers = calloc(s->nr_buffers, sizeof(*s->free_buffers));
 	s->entries = calloc(longest > 64 ? longest : 64, sizeof(*s->entries));
 	if (!s->free_buffers || !s->entries)
 		return fprintf(stderr, "out of memory\n"), -1;
-	for (uint32_t i = s->nr_buffers; i-- > 0;) {
-		for (uint64_t at = 0; at < s->o->block; at += 4096)
-			*(volatile uint8_t *)(s->staging + i * s->o->block + at) = 0;
-		buffer_give(s, s->staging + i * s->o->block);
-	}
-	return 0;
+	return server_open_memory(s);
 }
 
 static void init_stats(struct server *s)
@@ -354,6 +390,8 @@ int server_run(struct server *s)
 	s->stats->end_ns = tent_monotonic_now_ns();
 	progress_clear();
 	if (s->o->checkpoint_flood && !s->lost && flood_verify(s))
+		return -1;
+	if (!s->lost && kills_close(s))
 		return -1;
 	s->stats->evictions = s->pool.evictions;
 	pool_free(&s->pool);

@@ -40,10 +40,11 @@ static int configure_in_process(const struct options *o)
 
 /* ---- the server, and its way to the store ------------------------------ */
 
-static int find_pool(struct server *s, const char *segment)
+int sites_find_pool(struct server *s, const char *segment)
 {
 	tent_segment_info_t info = { 0 };
 
+	s->pool_base = 0;
 	if (tent_open_segment(s->engine, &s->target, segment))
 		return complain("tent_open_segment");
 	if (tent_get_segment_info(s->engine, s->target, &info))
@@ -58,17 +59,22 @@ static int find_pool(struct server *s, const char *segment)
 	return -1;
 }
 
-/* The server of a store in another process. */
-static int serve_remote(struct server *s, const char *url, const char *segment)
+int sites_attach(struct server *s, const char *url, const char *segment)
 {
-	int rc = -1;
-
 	setenv("TENT_ENGINE", url, 1);
 	s->engine = tent_create_engine();
 	if (!tent_available(s->engine))
 		return complain("tent_create_engine");
+	return sites_find_pool(s, segment);
+}
+
+/* The server of a store in another process. */
+static int serve_remote(struct server *s, const char *url, const char *segment)
+{
+	int rc = sites_attach(s, url, segment);
+
 	machine_pin(s->o->server_core);
-	if (find_pool(s, segment) == 0)
+	if (rc == 0)
 		rc = server_run(s);
 	tent_destroy_engine(s->engine);
 	return rc;
@@ -116,7 +122,7 @@ static int serve_daemon(struct server *s)
 		return -1;
 	if (!url)
 		url = daemon.url;
-	if (store_start(&store, s->o, url) == 0) {
+	if (store_start(&store, s->o, url, NULL) == 0) {
 		rc = serve_remote(s, url, store.said);
 		rc |= process_stop(&store);
 	}
@@ -168,8 +174,11 @@ static int serve_between(struct server *s, struct sites *t)
 	for (int host = 0; host < 2; host++)
 		if (sites_start_engine(t, s->o, host))
 			return -1;
-	if (store_start(&t->store, s->o, t->daemons[HOST_STORE].url) == 0) {
-		rc = serve_remote(s, t->daemons[HOST_SERVER].url, t->store.said);
+	if (kills_open(s))
+		return -1;
+	if (store_start(&t->store, s->o, t->daemons[HOST_STORE].url, s->kills.shared) == 0) {
+		snprintf(t->segment, sizeof(t->segment), "%s", t->store.said);
+		rc = serve_remote(s, t->daemons[HOST_SERVER].url, t->segment);
 		rc |= process_stop(&t->store);
 	}
 	return rc;

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * store.c - the process that owns the KV pool. It registers the pool and sleeps:
- * the bytes come and go without it.
+ * the bytes come and go without it. Only where engines are killed it is asked whether
+ * they are there.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "perf/common/content.h"
 #include "perf/replay/replay.h"
 
 #define PAGE 4096
@@ -36,37 +39,80 @@ void *store_open_pool(tent_engine_t engine, const struct options *o)
 	return pool;
 }
 
-struct store_args {
+struct store {
 	const struct options *o;
 	const char *url;
+	const struct ledger *ledger;
+	tent_engine_t engine;
+	const uint8_t *pool;
+	uint32_t moves;
 };
 
-static int store_main(struct helper *h, const void *arg)
+/* A life of the store: its pool is empty. name: its segment. */
+static int open_store(struct store *t, const char *url, char *name, size_t size)
 {
-	const struct store_args *a = arg;
-	tent_engine_t engine;
-	char name[128];
-
-	snprintf(name, sizeof(name), "store-%d", (int)getpid());
-	setenv("TENT_ENGINE", a->url, 1);
+	snprintf(name, size, "store-%d-%u", (int)getpid(), t->moves++);
+	setenv("TENT_ENGINE", url, 1);
 	tent_set_config("local_segment_name", name);
-	engine = tent_create_engine();
-	if (!tent_available(engine))
-		return complain("store: tent_create_engine"), 1;
-	if (!store_open_pool(engine, a->o))
-		return 1;
-	if (tent_segment_name(engine, name, sizeof(name)))
-		return complain("store: tent_segment_name"), 1;
-	if (helper_ready(h, name))
-		return 1;
-	helper_wait(h);
-	tent_destroy_engine(engine);
+	t->engine = tent_create_engine();
+	if (!tent_available(t->engine))
+		return complain("store: tent_create_engine");
+	t->pool = store_open_pool(t->engine, t->o);
+	if (!t->pool)
+		return -1;
+	if (tent_segment_name(t->engine, name, size))
+		return complain("store: tent_segment_name");
 	return 0;
 }
 
-int store_start(struct process *p, const struct options *o, const char *engine_url)
+/* Its engine may be dead: the memory is its own. */
+static void check(const struct store *t, char *text, size_t size)
 {
-	struct store_args a = { .o = o, .url = engine_url };
+	unsigned long long right = 0, wrong = 0;
 
-	return process_start(p, "replay-store", store_main, &a);
+	for (uint64_t i = 0; i < t->o->pool / t->o->block; i++) {
+		const struct ledger_slot *slot = &t->ledger->slots[i];
+
+		if (slot->stored)
+			*(content_check(t->pool + i * t->o->block, t->o->block, t->o->seed,
+					slot->id) == t->o->block ? &right : &wrong) += 1;
+	}
+	snprintf(text, size, "right %llu wrong %llu", right, wrong);
+}
+
+static int answer(struct store *t, struct helper *h, char *text, size_t size)
+{
+	if (strcmp(text, "check") == 0) {
+		check(t, text, size);
+	} else if (strncmp(text, "move ", 5) == 0) {
+		char url[128];
+
+		snprintf(url, sizeof(url), "%s", text + 5);
+		tent_destroy_engine(t->engine);
+		if (open_store(t, url, text, size))
+			return -1;
+	}
+	return helper_say(h, text);
+}
+
+static int store_main(struct helper *h, const void *arg)
+{
+	struct store t = *(const struct store *)arg;
+	char text[128];
+
+	if (open_store(&t, t.url, text, sizeof(text)) || helper_say(h, text))
+		return 1;
+	while (helper_next(h, text, sizeof(text)))
+		if (answer(&t, h, text, sizeof(text)))
+			return 1;
+	tent_destroy_engine(t.engine);
+	return 0;
+}
+
+int store_start(struct process *p, const struct options *o, const char *engine_url,
+		const struct ledger *ledger)
+{
+	struct store t = { .o = o, .url = engine_url, .ledger = ledger };
+
+	return process_start(p, "replay-store", store_main, &t);
 }
