@@ -69,7 +69,9 @@ progs	= $(addprefix $(B)/,$(basename $(sort $(wildcard $(1)))))
 # ring/host*.c and ring/sigbus.c serve engines only.
 RING_OBJS	:= $(call objs,ring/*.c)
 RING_CLIENT	:= $(filter-out $(B)/ring/host% $(B)/ring/sigbus%,$(RING_OBJS))
-LIB_OBJS	:= $(RING_OBJS) $(call objs,engine/*.c dv/*.c io/*.c lib/*.c)
+# What makes system calls through libibverbs and libmlx5; in no library yet.
+VERBS_OBJS	:= $(call objs,dv/device.c dv/mr.c dv/qp.c)
+LIB_OBJS	:= $(filter-out $(VERBS_OBJS),$(RING_OBJS) $(call objs,engine/*.c dv/*.c io/*.c lib/*.c))
 # All of it, hidden functions too, for our own tools and tests.
 INTERNAL	:= $(B)/internal.a
 
@@ -247,6 +249,11 @@ $(B)/tests/test_%: $(B)/tests/test_%.o $(COMMON) $(INTERNAL)
 	$(call link,-lcmocka)
 # OpenSSL as its headers have it, beside what we find of it.
 $(B)/tests/test_tls: LDLIBS += -lssl -lcrypto
+# On software devices, which the program has its own child run on.
+$(B)/tests/test_dv_device $(B)/tests/test_dv_qp: LDLIBS += -lmlx5 -libverbs
+$(B)/tests/test_dv_device $(B)/tests/test_dv_qp: $(B)/tests/%: $(B)/tests/%.o $(VERBS_OBJS) $(COMMON) \
+		$(INTERNAL) | $(SIM)
+	$(call link,-lcmocka)
 $(B)/tests/test_cpp $(B)/tests/examples/cpp_api: LDLIBS += -lstdc++
 # The replay program's own parts are tested too.
 $(B)/tests/test_replay: $(addprefix $(B)/perf/,replay_objs/trace.o replay_objs/pool.o \
