@@ -28,7 +28,8 @@ struct backend_instance;
 enum transfer_state {
 	TRANSFER_FREE = 0,
 	TRANSFER_PARKED,	/* judged; its batch is not accepted yet */
-	TRANSFER_QUEUED,	/* in a level of the scheduler */
+	TRANSFER_QUEUED,	/* in its level of the scheduler */
+	TRANSFER_RISEN,		/* with what rose to a level */
 	TRANSFER_POSTED,	/* the backend's */
 	TRANSFER_CANCELING	/* the backend's, and asked back */
 };

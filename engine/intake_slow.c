@@ -144,7 +144,7 @@ static void cancel_one(struct poller *p, struct ring_state *r, struct transfer *
 	r->intake.found = true;
 	if (transfer_is_posted(t)) {
 		sched_call_back(p, t, TENT_RULE_CANCELED);
-	} else if (t->state == TRANSFER_QUEUED) {
+	} else if (transfer_waits(t)) {
 		sched_remove(r, t);
 		complete_with(p, t, TENT_RULE_CANCELED);
 	} else if (t->status == TENT_STATUS_WAITING) {

@@ -143,7 +143,7 @@ static void drop_one(struct poller *p, struct poller_command *c, struct transfer
 	if (transfer_is_posted(t)) {
 		c->found = true;
 		sched_call_back(p, t, rule);
-	} else if (t->state == TRANSFER_QUEUED) {
+	} else if (transfer_waits(t)) {
 		sched_remove(t->ring, t);
 		complete_with(p, t, rule);
 	} else {

@@ -8,8 +8,8 @@
 #include "engine/plan.h"
 #include "engine/ring_state.h"
 
-/* A round of the rings that have work in a level. */
-struct sched_level {
+/* A round of the rings that have work in a line. */
+struct sched_line {
 	struct ring_state *first, *last;
 };
 
@@ -19,8 +19,8 @@ struct poller {
 	struct ring_state *touched;	/* rings published into in this turn */
 	struct poller_command *inbox;	/* R8/A8, senders push, newest first */
 	struct poller_command *active;	/* begun and not answered, oldest first */
-	struct sched_level levels[LEVELS];
-	uint32_t nr_linked;		/* rings in levels: 0, nothing waits */
+	struct sched_line lines[LINES];
+	uint32_t nr_linked;		/* rings in lines: 0, nothing waits */
 	uint32_t in_flight;		/* of all rings */
 	uint32_t nr_posted;		/* of all rings */
 	uint32_t indirect_entries;	/* of all rings: what INDIRECT batches hold */

@@ -17,10 +17,10 @@ static bool end_queued(struct poller *p, struct ring_state *r)
 {
 	uint32_t left = END_ENTRIES;
 
-	for (uint32_t level = 0; level < LEVELS; level++) {
+	for (uint32_t line = 0; line < LINES; line++) {
 		struct transfer *t;
 
-		while (left && (t = r->levels[level].queue.head)) {
+		while (left && (t = r->lines[line].queue.head)) {
 			left--;
 			sched_remove(r, t);
 			complete_with(p, t, r->end_rule);

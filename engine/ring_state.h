@@ -4,7 +4,7 @@
  * it; everyone else sees poller.h only.
  *
  * The life of a request: a record from free, filled by the judge (PARKED while the
- * rest of a long batch is judged), QUEUED in a level, POSTED to a backend, completed,
+ * rest of a long batch is judged), QUEUED in its level or RISEN, POSTED to a backend, completed,
  * back in free. There are as many records as completions, and the room rule admits
  * no more requests than that, so free is never empty when a batch is admitted.
  */
@@ -22,12 +22,19 @@ struct transfer_queue {
 	struct transfer *head, *tail;
 };
 
-/* A ring's place in one level of the scheduler. */
-struct ring_level {
+/* The lines a ring's requests wait in: one for what belongs to a level, and one for what
+ * rose to it, which would hold up what belongs there if it stood in the same one. */
+enum {
+	RISEN = LEVELS,		/* RISEN + level; nothing rises to the last one */
+	LINES = RISEN + LEVELS - 1
+};
+
+/* A ring's place in one line of the scheduler. */
+struct ring_line {
 	struct transfer_queue queue;
-	struct ring_state *next;	/* in the level's round */
+	struct ring_state *next;	/* in the line's round */
+	uint64_t busy_round;		/* the last round in which its head found no room */
 	bool linked;
-	bool risen;			/* since the queue was empty something rose into it */
 };
 
 /* Requests that end in one completion: a ONE_COMPLETION batch, or an INDIRECT. */
@@ -105,10 +112,9 @@ struct ring_state {
 	uint32_t in_flight;		/* admitted requests that have not ended */
 	uint32_t nr_posted;		/* of these, with backends */
 	struct ring_state *next_touched;
-	uint64_t busy_round;		/* the last round in which its head found no room */
 	uint32_t slot_debt;		/* slots taken beyond the shares of turns, see intake.c */
 	struct intake intake;
-	struct ring_level levels[LEVELS];
+	struct ring_line lines[LINES];
 	struct poller_stats stats;
 	struct indirect indirect;
 	/* cold */
@@ -132,10 +138,18 @@ static inline struct transfer *ring_record(const struct ring_state *r, uint32_t 
 	return i < r->indirect.judged ? &r->indirect.transfers[i] : NULL;
 }
 
-/* Has it requests that wait to be posted? (An empty level is unlinked at its next go.) */
+/* Has it requests that wait to be posted? (An empty line is unlinked at its next go.) */
 static inline bool ring_has_backlog(const struct ring_state *r)
 {
-	return r->levels[0].queue.head || r->levels[1].queue.head || r->levels[2].queue.head;
+	for (uint32_t line = 0; line < LINES; line++)
+		if (r->lines[line].queue.head)
+			return true;
+	return false;
+}
+
+static inline bool transfer_waits(const struct transfer *t)
+{
+	return t->state == TRANSFER_QUEUED || t->state == TRANSFER_RISEN;
 }
 
 static inline bool transfer_is_posted(const struct transfer *t)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sched.c - levels, rounds, posting; and the slow clock that ages what waits.
+ * sched.c - lines, rounds, posting; and the slow clock that ages what waits.
  *
- * A ring is linked in a level while it has entries there. Its visit posts a quantum
+ * A ring is linked in a line while it has entries there. Its visit posts a quantum
  * of bytes and then the next ring has its go, so one ring's large transfers delay
  * another's by a quantum per round, whatever their size.
  */
@@ -11,46 +11,49 @@
 #define TICK_ENTRIES 256u	/* queued entries a tick looks at */
 #define TICK_RECORDS 64u	/* records of a ring a tick looks at for posted ones */
 
-/* ---- levels ------------------------------------------------------------ */
+/* ---- lines ------------------------------------------------------------- */
 
 /* The first ring had its go: it goes to the end, or out when it has nothing left. */
-static void level_rotate(struct poller *p, uint32_t level)
+static void line_rotate(struct poller *p, uint32_t line)
 {
-	struct sched_level *l = &p->levels[level];
+	struct sched_line *l = &p->lines[line];
 	struct ring_state *r = l->first;
 
-	l->first = r->levels[level].next;
-	r->levels[level].linked = false;
+	l->first = r->lines[line].next;
+	r->lines[line].linked = false;
 	p->nr_linked--;
-	if (r->levels[level].queue.head)
-		sched_link(p, r, level);
-	else
-		r->levels[level].risen = false;
+	if (r->lines[line].queue.head)
+		sched_link(p, r, line);
+}
+
+static uint32_t line_of(const struct transfer *t)
+{
+	return t->state == TRANSFER_RISEN ? RISEN + t->level : t->level;
 }
 
 /* A ring that has nothing left stays linked until its turn comes. */
 void sched_remove(struct ring_state *r, struct transfer *t)
 {
-	queue_remove(&r->levels[t->level].queue, t);
+	queue_remove(&r->lines[line_of(t)].queue, t);
 }
 
 void sched_forget(struct poller *p, struct ring_state *r)
 {
-	for (uint32_t level = 0; level < LEVELS; level++) {
-		struct sched_level *l = &p->levels[level];
+	for (uint32_t line = 0; line < LINES; line++) {
+		struct sched_line *l = &p->lines[line];
 		struct ring_state *before = NULL, *at = l->first;
 
-		for (; at && at != r; at = at->levels[level].next)
+		for (; at && at != r; at = at->lines[line].next)
 			before = at;
 		if (!at)
 			continue;
 		if (before)
-			before->levels[level].next = r->levels[level].next;
+			before->lines[line].next = r->lines[line].next;
 		else
-			l->first = r->levels[level].next;
+			l->first = r->lines[line].next;
 		if (l->last == r)
 			l->last = before;
-		r->levels[level].linked = false;
+		r->lines[line].linked = false;
 		p->nr_linked--;
 	}
 }
@@ -64,7 +67,7 @@ static __attribute__((noinline)) int64_t post_other(struct poller *p, struct tra
 	switch (result) {
 	case POST_BUSY:
 		t->attempts = before ? 1 : 0;
-		t->ring->busy_round = p->round;
+		t->ring->lines[line_of(t)].busy_round = p->round;
 		return 0;
 	case POST_PENDING:	/* its other fields are the backend's now */
 		t->state = TRANSFER_POSTED;
@@ -85,11 +88,11 @@ void sched_one_other(struct poller *p, struct ring_state *r, struct transfer *t,
 		sched_push(p, r, &t, 1, t->seen_ticks);
 }
 
-/* A ring's go: posts from the head of its level. Returns the bytes it cost. */
+/* A ring's go: posts from the head of its line. Returns the bytes it cost. */
 static inline __attribute__((always_inline)) int64_t
-visit(struct poller *p, struct ring_state *r, uint32_t level, int64_t quantum)
+visit(struct poller *p, struct ring_state *r, uint32_t line, int64_t quantum)
 {
-	struct transfer_queue *q = &r->levels[level].queue;
+	struct transfer_queue *q = &r->lines[line].queue;
 	struct transfer *ended[SCHED_QUANTUM / SCHED_POST_BYTES], *t = q->head, *next;
 	int64_t budget = quantum;	/* the last one may overdraw it */
 	struct transfer **end = ended;
@@ -132,42 +135,60 @@ void sched_size_turn(struct poller *p)
 	p->turn_bytes = bytes < (int64_t)p->o.turn_bytes ? bytes : (int64_t)p->o.turn_bytes;
 }
 
-/* What waits longest decides: it is served next. */
-static bool is_risen(const struct transfer *t)
+/* The first ring of a line has a go, unless it found no room in this round already.
+ * Returns the bytes it cost; negative: it had none. */
+static int64_t one_go(struct poller *p, uint32_t line, int64_t bytes)
 {
-	return t && t->level + TENT_PRIORITY_HIGH < t->priority;
+	struct ring_state *r = p->lines[line].first;
+	int64_t cost = -1;
+
+	if (r->lines[line].busy_round != p->round)
+		cost = visit(p, r, line, bytes);
+	line_rotate(p, line);
+	return cost;
 }
 
-/* What rose has one short go in a round: whoever is below has one too, before the next. */
-static int64_t go_bytes(const struct poller *p, struct ring_state *r, uint32_t level,
-			int64_t left)
+/* One short go of what rose to a level. Returns the bytes it cost. */
+static __attribute__((noinline)) int64_t risen_go(struct poller *p, uint32_t level,
+						  int64_t left)
 {
-	int64_t go = p->quantum;
+	int64_t go = p->quantum / SCHED_RISEN_PART;
+	int64_t cost = one_go(p, RISEN + level, go < left ? go : left);
 
-	if (unlikely(r->levels[level].risen) && is_risen(r->levels[level].queue.head)) {
-		go /= SCHED_RISEN_PART;
-		r->busy_round = p->round;
-	}
-	return go < left ? go : left;
+	return cost > 0 ? cost : 0;
 }
 
 /*
- * A level is served until it is empty, the turn's bytes are spent, or every ring in it
- * found no room or had the one go of what rose. Those are asked again in the levels below:
- * another backend may have some.
+ * A level is served until it is empty, the turn's bytes are spent, or no ring in it finds
+ * room any more. Those are asked again in the levels below: another backend may have some.
+ * What rose to the level has its short go first: the others' may take the turn's rest.
  */
+static int64_t serve_level(struct poller *p, uint32_t level, int64_t left)
+{
+	const struct sched_line *l = &p->lines[level];
+	const struct ring_state *stuck = NULL;	/* and all rings after it */
+
+	p->round++;
+	do {
+		const struct ring_state *r = l->first;
+		int64_t cost;
+
+		if (unlikely(level < LINES - RISEN && p->lines[RISEN + level].first))
+			left -= risen_go(p, level, left);
+		if (!r || left <= 0 || r == stuck)
+			break;
+		cost = one_go(p, level, p->quantum < left ? p->quantum : left);
+		if (cost >= 0)
+			left -= cost;
+		stuck = cost >= 0 ? NULL : stuck ? stuck : r;
+	} while (left > 0);
+	return left;
+}
+
 static int64_t serve_levels(struct poller *p, int64_t left)
 {
-	for (uint32_t level = 0; level < LEVELS && left > 0; level++) {
-		struct sched_level *l = &p->levels[level];
-
-		p->round++;
-		while (l->first && left > 0 && l->first->busy_round != p->round) {
-			left -= visit(p, l->first, level,
-				      go_bytes(p, l->first, level, left));
-			level_rotate(p, level);
-		}
-	}
+	for (uint32_t level = 0; level < LEVELS && left > 0; level++)
+		left = serve_level(p, level, left);
 	return left;
 }
 
@@ -224,27 +245,37 @@ void sched_call_back(struct poller *p, struct transfer *t, uint16_t rule)
 /* ---- the slow clock ---------------------------------------------------- */
 
 /* Signed: another core's ticks may be a little behind. */
-static bool rises(const struct poller *p, const struct transfer *t, uint64_t now)
+static bool is_old(const struct poller *p, const struct transfer *t, uint64_t now)
 {
 	return t->queued_ticks && (int64_t)(now - t->queued_ticks) >= p->age_ticks;
 }
 
-void sched_age(struct poller *p, struct ring_state *r, uint32_t level, uint64_t now,
+/* To the end of what rose to the next higher level. */
+static void rise(struct poller *p, struct ring_state *r, struct transfer *t, uint64_t now)
+{
+	uint32_t line = RISEN + t->level - 1;
+
+	sched_remove(r, t);
+	t->level--;
+	t->state = TRANSFER_RISEN;
+	t->queued_ticks = now;
+	queue_push(&r->lines[line].queue, t);
+	if (!r->lines[line].linked)
+		sched_link(p, r, line);
+	stat_add(&p->stats.promotions, 1);
+	stat_add(&r->stats.promotions, 1);
+}
+
+void sched_age(struct poller *p, struct ring_state *r, uint32_t line, uint64_t now,
 	       uint32_t *budget)
 {
-	struct transfer *t = r->levels[level].queue.head, *next;
+	struct transfer *t = r->lines[line].queue.head, *next;
 
 	for (; t && *budget; t = next) {
 		next = t->next;
 		--*budget;
-		if (!rises(p, t, now))
-			continue;
-		sched_remove(r, t);
-		t->level--;
-		sched_push(p, r, &t, 1, now);
-		r->levels[t->level].risen = true;
-		stat_add(&p->stats.promotions, 1);
-		stat_add(&r->stats.promotions, 1);
+		if (is_old(p, t, now))
+			rise(p, r, t, now);
 	}
 }
 
@@ -253,10 +284,10 @@ static bool is_expired(const struct poller *p, const struct transfer *t, uint64_
 	return (int64_t)(now - t->seen_ticks) >= p->timeout_ticks;
 }
 
-static void expire_queued(struct poller *p, struct ring_state *r, uint32_t level,
+static void expire_queued(struct poller *p, struct ring_state *r, uint32_t line,
 			  uint64_t now, uint32_t *budget)
 {
-	struct transfer *t = r->levels[level].queue.head, *next;
+	struct transfer *t = r->lines[line].queue.head, *next;
 
 	for (; t && *budget; t = next) {
 		next = t->next;
@@ -270,17 +301,17 @@ static void expire_queued(struct poller *p, struct ring_state *r, uint32_t level
 
 /* The round turns as it goes: a ring with many entries that uses the budget up is the
  * last one next time. In a ring the oldest are at the head. */
-static void tick_level(struct poller *p, uint32_t level, uint64_t now)
+static void tick_line(struct poller *p, uint32_t line, uint64_t now)
 {
-	struct sched_level *l = &p->levels[level];
+	struct sched_line *l = &p->lines[line];
 	uint32_t to_age = TICK_ENTRIES, to_expire = TICK_ENTRIES;
 	const struct ring_state *first = l->first;
 
 	while (l->first && to_age && to_expire) {
-		expire_queued(p, l->first, level, now, &to_expire);
-		if (level > 0)
-			sched_age(p, l->first, level, now, &to_age);
-		level_rotate(p, level);
+		expire_queued(p, l->first, line, now, &to_expire);
+		if (line != 0 && line != RISEN)
+			sched_age(p, l->first, line, now, &to_age);
+		line_rotate(p, line);
 		if (l->first == first)
 			break;
 	}
@@ -301,8 +332,8 @@ static void expire_posted(struct poller *p, struct ring_state *r, uint64_t now)
 
 void sched_tick(struct poller *p, uint64_t now)
 {
-	for (uint32_t level = 0; level < LEVELS; level++)
-		tick_level(p, level, now);
+	for (uint32_t i = 0; i < LINES; i++)	/* none rises twice: what rose comes first */
+		tick_line(p, (RISEN + i) % LINES, now);
 	if (!p->nr_posted)
 		return;
 	for (struct ring_state *r = p->rings; r; r = r->next)

@@ -2,8 +2,9 @@
 /*
  * sched.h - who is served next. Three levels, 0 first; in a level the rings take
  * turns; in a ring first come, first served. An entry that waited age_ns in its level
- * rises by one, so that low traffic is slow under load but never starves; what rose has
- * shorter goes, so that a backlog that grew old does not halve what belongs there.
+ * rises by one, so that low traffic is slow under load but never starves. What rose
+ * waits in a line of its own and has one short go beside each go of what belongs there,
+ * so that a backlog that grew old neither stands before it nor halves it.
  */
 #ifndef TENT_ENGINE_SCHED_H
 #define TENT_ENGINE_SCHED_H
@@ -13,22 +14,22 @@
 /* What a request costs a turn beside the bytes it moves: bounds how many small ones
  * a turn takes. */
 #define SCHED_POST_BYTES 256u
-/* At most this much in a ring's go, and this part of it when what it has there rose. */
+/* At most this much in a ring's go, and this part of it in a go of what rose. */
 #define SCHED_QUANTUM 16384u
 #define SCHED_RISEN_PART 8
 /* What a look at this many rings costs is little beside moving a quantum. */
 #define SCHED_RINGS_PER_QUANTUM 16u
 
-/* Puts a ring at the end of a level's round. */
-static inline void sched_link(struct poller *p, struct ring_state *r, uint32_t level)
+/* Puts a ring at the end of a line's round. */
+static inline void sched_link(struct poller *p, struct ring_state *r, uint32_t line)
 {
-	struct sched_level *l = &p->levels[level];
+	struct sched_line *l = &p->lines[line];
 
 	p->nr_linked++;
-	r->levels[level].linked = true;
-	r->levels[level].next = NULL;
+	r->lines[line].linked = true;
+	r->lines[line].next = NULL;
 	if (l->first)
-		l->last->levels[level].next = r;
+		l->last->lines[line].next = r;
 	else
 		l->first = r;
 	l->last = r;
@@ -40,7 +41,7 @@ static inline uint32_t sched_push_level(struct poller *p, struct ring_state *r,
 {
 	struct transfer *t = list[0], *tail;
 	uint32_t level = t->level, i = 1;
-	struct transfer_queue *q = &r->levels[level].queue;
+	struct transfer_queue *q = &r->lines[level].queue;
 
 	t->prev = q->tail;
 	if (q->tail)
@@ -62,7 +63,7 @@ static inline uint32_t sched_push_level(struct poller *p, struct ring_state *r,
 	}
 	tail->next = NULL;
 	q->tail = tail;
-	if (!r->levels[level].linked)
+	if (!r->lines[level].linked)
 		sched_link(p, r, level);
 	return i;
 }
@@ -135,10 +136,10 @@ bool sched_poll(struct poller *p);
 /* Lets old entries rise and too old ones end; bounded, once per tick_period. */
 void sched_tick(struct poller *p, uint64_t now);
 
-/* Moves the entries of a level that are in it for age_ticks or longer, whatever their
- * neighbours' ages, to the next higher level. Looks at *budget entries at most, and
- * takes off what it looked at. */
-void sched_age(struct poller *p, struct ring_state *r, uint32_t level, uint64_t now,
+/* Moves the entries of a line that are in it for age_ticks or longer, whatever their
+ * neighbours' ages, to what rose to the next higher level. Looks at *budget entries at
+ * most, and takes off what it looked at. */
+void sched_age(struct poller *p, struct ring_state *r, uint32_t line, uint64_t now,
 	       uint32_t *budget);
 
 /* Asks a posted transfer back, to end it with rule. */

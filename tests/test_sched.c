@@ -230,14 +230,9 @@ static void a_small_request_passes_a_neighbours_large_ones(void **state)
 	rig_stop(r);
 }
 
-/* Requests of a neighbour's backlog in ring 0, all of them risen to HIGH, and a batch of
- * 16 x 64 KiB of ring 1; the bytes that ring 0 moves while that batch is served. */
-static uint64_t moved_beside_risen(struct rig *r, int priority)
+/* Gives a ring a backlog, all of it risen to HIGH. */
+static void let_rise(struct rig *r, struct rig_ring *old)
 {
-	struct rig_ring *old = &r->rings[0], *own = &r->rings[1];
-	struct poller_stats before, after;
-	uint32_t ended = 0;
-
 	for (uint32_t i = 0; i < 60; i++) {	/* a turn takes them all */
 		rig_request(old, 0, 0, 0, 0, 16384);
 		rig_publish(old, 1, TENT_OP_REQUEST, 0);
@@ -246,6 +241,17 @@ static uint64_t moved_beside_risen(struct rig *r, int priority)
 	r->poller->age_ticks = 0;
 	sched_tick(r->poller, ticks_now());
 	r->poller->age_ticks = INT64_MAX;
+}
+
+/* A neighbour's backlog in ring 0, all of it risen to HIGH, and a batch of 16 x 64 KiB of
+ * ring 1; the bytes that ring 0 moves while that batch is served. */
+static uint64_t moved_beside_risen(struct rig *r, int priority)
+{
+	struct rig_ring *old = &r->rings[0], *own = &r->rings[1];
+	struct poller_stats before, after;
+	uint32_t ended = 0;
+
+	let_rise(r, old);
 	for (uint32_t i = 0; i < 16; i++)
 		rig_request(own, i, 0, 0, 0, 65536)->request.requested_priority = priority;
 	rig_publish(own, 16, TENT_OP_REQUEST, 0);
@@ -278,6 +284,28 @@ static void what_rose_gets_a_small_share_beside_what_is_below(void **state)
 {
 	(void)state;
 	rises_beside(TENT_PRIORITY_MEDIUM);
+}
+
+static void what_rose_does_not_stand_before_what_belongs_there_in_its_own_ring(void **state)
+{
+	struct rig *r = rig_new(&(struct rig_options){ .slots = 256, .completions = 256,
+						       .poller = options(0, 0) });
+	struct rig_ring *ring = &r->rings[0];
+	struct tent_slot *urgent;
+	struct tent_completion c;
+
+	(void)state;
+	let_rise(r, ring);
+	urgent = rig_request(ring, 0, 0, 0, 0, 4096);
+	urgent->user_data = 77;
+	urgent->request.requested_priority = TENT_PRIORITY_HIGH;
+	rig_publish(ring, 1, TENT_OP_REQUEST, 0);
+	poller_turn(r->poller);
+	do
+		assert_true(rig_reap(ring, &c));
+	while (c.user_data != 77);
+	rig_settle(r);
+	rig_stop(r);
 }
 
 static void a_batch_as_large_as_a_turn_takes_the_shares_of_later_turns(void **state)
@@ -511,6 +539,8 @@ int main(void)
 		cmocka_unit_test(a_small_request_passes_a_neighbours_large_ones),
 		cmocka_unit_test(what_rose_gets_a_small_share_beside_what_belongs_there),
 		cmocka_unit_test(what_rose_gets_a_small_share_beside_what_is_below),
+		cmocka_unit_test(
+			what_rose_does_not_stand_before_what_belongs_there_in_its_own_ring),
 		cmocka_unit_test(a_neighbours_backlog_is_taken_a_few_slots_per_turn),
 		cmocka_unit_test(a_batch_as_large_as_a_turn_takes_the_shares_of_later_turns),
 		cmocka_unit_test(a_turn_moves_a_bounded_number_of_bytes),
