@@ -211,12 +211,12 @@ uint32_t indirect_take(struct poller *p, struct ring_state *r, uint32_t left)
 	return n;
 }
 
-void indirect_admit(struct poller *p, struct ring_state *r)
+void indirect_admit(struct poller *p, struct ring_state *r, uint32_t max)
 {
 	struct indirect *ind = &r->indirect;
 	uint32_t n = 0;
 
-	while (n < p->o.turn_slots && ind->admitted < ind->count)
+	while (n < max && ind->admitted < ind->count)
 		p->piece[n++] = &ind->transfers[ind->admitted++];
 	ind->admitting = ind->admitted < ind->count;
 	intake_admit(p, r, p->piece, n, ind->batch.seen_ticks);

@@ -23,9 +23,9 @@ void indirect_begin(struct poller *p, struct ring_state *r, const struct tent_sl
 /* Copies and judges the next piece, at most left entries; how many. */
 uint32_t indirect_take(struct poller *p, struct ring_state *r, uint32_t left);
 
-/* Its batch passed: admits the next of its requests, turn_slots at most. Batches that
- * come after it in the ring run beside it. */
-void indirect_admit(struct poller *p, struct ring_state *r);
+/* Its batch passed: admits the next of its requests, at most max, up to turn_slots. Batches
+ * that come after it in the ring run beside it. */
+void indirect_admit(struct poller *p, struct ring_state *r, uint32_t max);
 
 /* It was refused, or its ring ends: forgets it. */
 void indirect_discard(struct poller *p, struct ring_state *r);

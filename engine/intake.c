@@ -356,7 +356,6 @@ static uint32_t take_piece(struct poller *p, struct ring_state *r, uint32_t left
 	if (!in->why.rule)
 		intake_accept(p, r);
 	in->step = in->why.rule ? INTAKE_RELEASE : INTAKE_ADMIT;
-	intake_slow_step(p, r);	/* begin with it in this turn */
 	return n;
 }
 
@@ -364,9 +363,10 @@ static uint32_t take_piece(struct poller *p, struct ring_state *r, uint32_t left
 
 /*
  * A ring that has a backlog gains little from more slots in the engine, and its
- * neighbours wait while they are judged. It takes a part of what a turn may, and has
- * none before the turns are over whose parts a batch took that is longer. Alone, it
- * takes about what a turn posts.
+ * neighbours wait while they are judged, admitted or released. It takes a part of what a
+ * turn may, and has none before the turns are over whose parts a batch took that is
+ * longer. So does one in the midst of a batch that takes more than a turn. Alone, it takes
+ * about what a turn posts.
  */
 #define BACKLOG_PART 16u
 #define BACKLOG_PART_ALONE 2u
@@ -378,7 +378,7 @@ static uint32_t turn_floor(const struct poller *p, struct ring_state *r)
 	uint32_t part = p->stats.rings > 1 ? BACKLOG_PART : BACKLOG_PART_ALONE;
 	uint32_t share = (left + part - 1) / part, paid;
 
-	if (!ring_has_backlog(r)) {
+	if (!ring_has_backlog(r) && r->intake.step == INTAKE_IDLE && !r->indirect.admitting) {
 		r->slot_debt = 0;
 		return 0;
 	}
@@ -391,10 +391,8 @@ static uint32_t turn_floor(const struct poller *p, struct ring_state *r)
 static __attribute__((noinline)) uint32_t go_on(struct poller *p, struct ring_state *r,
 						uint32_t left)
 {
-	if (r->intake.step != INTAKE_TAKE) {
-		intake_slow_step(p, r);
-		return left;	/* a turn does one of the slow things */
-	}
+	if (r->intake.step != INTAKE_TAKE)
+		return intake_slow_step(p, r, left);
 	return r->intake.op == TENT_OP_INDIRECT ? indirect_take(p, r, left) :
 						  take_piece(p, r, left);
 }
@@ -462,12 +460,13 @@ static __attribute__((noinline)) bool take_share(struct poller *p, struct ring_s
 bool intake_attend(struct poller *p, struct ring_state *r)
 {
 	bool any = r->indirect.admitting || intake_has_batch(r);
+	uint32_t left = p->o.turn_slots, floor = turn_floor(p, r);
 
-	if (r->indirect.admitting) {
-		indirect_admit(p, r);
+	if (r->indirect.admitting) {	/* a share beside that of the slots after it */
+		indirect_admit(p, r, left - floor);
 		set_attention(r);
 	}
-	take_share(p, r);
+	attend(p, r, left, floor);
 	return any;
 }
 

@@ -11,7 +11,6 @@
 
 #include "engine/poller_state.h"
 
-#define INTAKE_RECORDS 1024u	/* records a turn of a CANCEL looks at */
 
 /* A turn's worth of it, for a ring that has a batch and needs no attention. True: it
  * did something. */
@@ -55,8 +54,9 @@ void intake_begin_other(struct poller *p, struct ring_state *r, const struct ten
 /* A piece of a long batch passed: its requests wait for the others' verdict. */
 void intake_park(struct ring_state *r, struct transfer **records, uint32_t n);
 
-/* One piece of INTAKE_ADMIT, INTAKE_RELEASE or INTAKE_CANCEL. */
-void intake_slow_step(struct poller *p, struct ring_state *r);
+/* One piece of INTAKE_ADMIT, INTAKE_RELEASE or INTAKE_CANCEL; how many slots' worth, at
+ * most left. */
+uint32_t intake_slow_step(struct poller *p, struct ring_state *r, uint32_t left);
 
 /* Gets an ending ring's intake out of the way, a bounded step at a time: what was not
  * judged is forgotten, what was accepted enters the scheduler. True: more is left. */

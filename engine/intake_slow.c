@@ -43,13 +43,13 @@ void intake_park(struct ring_state *r, struct transfer **records, uint32_t n)
 	}
 }
 
-/* The next parked requests, into p->piece. */
-static uint32_t unpark(struct poller *p, struct ring_state *r)
+/* The next parked requests, at most max, into p->piece. */
+static uint32_t unpark(struct poller *p, struct ring_state *r, uint32_t max)
 {
 	struct transfer *t;
 	uint32_t n = 0;
 
-	while (n < p->o.turn_slots && (t = r->intake.parked.head)) {
+	while (n < max && (t = r->intake.parked.head)) {
 		queue_remove(&r->intake.parked, t);
 		p->piece[n++] = t;
 	}
@@ -74,34 +74,28 @@ void intake_admit(struct poller *p, struct ring_state *r, struct transfer **list
 		complete_run(p, r, p->ended, ended, ticks_now());
 }
 
-/* Cheaper than taking them, so a turn admits or releases more than it takes. */
-#define PIECES 4
-
-static void admit(struct poller *p, struct ring_state *r)
+/* Their records left the caches since they were judged, so one costs about what it cost
+ * to take. How many, at most max. */
+static uint32_t admit(struct poller *p, struct ring_state *r, uint32_t max)
 {
-	for (int i = 0; i < PIECES && r->intake.parked.head; i++) {
-		uint32_t n = unpark(p, r);
+	uint32_t n = unpark(p, r, max);
 
-		intake_admit(p, r, p->piece, n, r->intake.judge.seen_ticks);
-	}
+	intake_admit(p, r, p->piece, n, r->intake.judge.seen_ticks);
 	if (!r->intake.parked.head)
 		r->intake.step = INTAKE_IDLE;
+	return n;
 }
 
-/* Takes the records of a batch back that does not run. True: that was all. */
-static bool release(struct poller *p, struct ring_state *r)
+/* Takes records of a batch back that does not run. How many, at most max. */
+static uint32_t release(struct poller *p, struct ring_state *r, uint32_t max)
 {
-	for (int k = 0; k < PIECES && r->intake.parked.head; k++) {
-		uint32_t n = unpark(p, r);
+	uint32_t n = unpark(p, r, max);
 
-		for (uint32_t i = 0; i < n; i++)
-			ring_release(r, p->piece[i]);
-	}
-	if (r->intake.parked.head)
-		return false;
-	if (r->intake.op == TENT_OP_INDIRECT)
+	for (uint32_t i = 0; i < n; i++)
+		ring_release(r, p->piece[i]);
+	if (!r->intake.parked.head && r->intake.op == TENT_OP_INDIRECT)
 		indirect_discard(p, r);
-	return true;
+	return n;
 }
 
 /* ---- CANCEL and NOP ---------------------------------------------------- */
@@ -152,10 +146,13 @@ static void cancel_one(struct poller *p, struct ring_state *r, struct transfer *
 	}
 }
 
+/* A look at a record costs so much less than a slot. */
+#define RECORDS_PER_SLOT 8u
+
 /* Every request in flight with that user_data; the records are many, a turn short. */
-static void cancel_step(struct poller *p, struct ring_state *r)
+static void cancel_step(struct poller *p, struct ring_state *r, uint32_t nr)
 {
-	for (uint32_t i = 0; i < INTAKE_RECORDS; i++) {
+	for (uint32_t i = 0; i < nr; i++) {
 		struct transfer *t = ring_record(r, r->intake.cursor++);
 
 		if (!t) {
@@ -191,39 +188,43 @@ void intake_begin_other(struct poller *p, struct ring_state *r, const struct ten
 
 /* ---- steps ------------------------------------------------------------- */
 
-void intake_slow_step(struct poller *p, struct ring_state *r)
+uint32_t intake_slow_step(struct poller *p, struct ring_state *r, uint32_t left)
 {
+	uint32_t n;
+
 	switch (r->intake.step) {
 	case INTAKE_ADMIT:
-		admit(p, r);
-		break;
+		return admit(p, r, left);
 	case INTAKE_RELEASE:
-		if (release(p, r))
+		n = release(p, r, left);
+		if (!r->intake.parked.head)
 			publish_refusal(p, r);
-		break;
+		return n ? n : 1;
 	default:
-		cancel_step(p, r);
+		cancel_step(p, r, left * RECORDS_PER_SLOT);
+		return left;
 	}
 }
 
 bool intake_abandon(struct poller *p, struct ring_state *r)
 {
 	if (r->indirect.admitting) {
-		indirect_admit(p, r);
+		indirect_admit(p, r, p->o.turn_slots);
 		return true;
 	}
 	switch (r->intake.step) {
 	case INTAKE_IDLE:
 		return false;
 	case INTAKE_ADMIT:
-		admit(p, r);
+		admit(p, r, p->o.turn_slots);
 		return true;
 	case INTAKE_CANCEL:
 		r->intake.step = INTAKE_IDLE;
 		return true;
 	default:
 		r->intake.step = INTAKE_RELEASE;
-		if (release(p, r)) {
+		release(p, r, p->o.turn_slots);
+		if (!r->intake.parked.head) {
 			give_batch_back(r);
 			r->intake.step = INTAKE_IDLE;
 		}

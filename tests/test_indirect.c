@@ -465,22 +465,49 @@ static void dropping_its_arrays_while_it_is_judged_refuses_it(void **state)
 	stop(f);
 }
 
+/* The phases of an INDIRECT of 3000 entries, each in its midst. */
+enum phase { JUDGED, ADMITTED, RUNNING, PHASES };
+
+static bool is_in(const struct indirect *ind, enum phase phase)
+{
+	switch (phase) {
+	case JUDGED:
+		return ind->judged > 150;
+	case ADMITTED:
+		return ind->admitted > 1000;
+	default:
+		return ind->admitted == 3000;
+	}
+}
+
+static const struct indirect *run_into(struct fix *f, enum phase phase)
+{
+	const struct indirect *ind = &f->rig.rings[0].state->indirect;
+
+	publish(f);
+	while (!is_in(ind, phase))
+		poller_turn(f->rig.poller);
+	assert_true(ind->judged < 3000 || phase != JUDGED);
+	assert_true(ind->admitted < 3000 || phase == RUNNING);
+	return ind;
+}
+
 static void dropping_a_target_ends_the_entries_that_name_it(void **state)
 {
 	(void)state;
-	for (int turns = 10; turns < 1000; turns += 300) {	/* judged, admitted, run */
+	for (enum phase phase = JUDGED; phase < PHASES; phase++) {
 		struct fix *f = start_with(&(struct rig_options){ .faults = "busy=1" }, 3000);
 		struct region *g = &f->rig.clients[1].regions[1];
+		uint32_t judged;
 
 		for (uint32_t i = 0; i < 3000; i += 100)
 			f->entries[i].request.target_offset = g->base;
-		publish(f);
-		for (int i = 0; i < turns; i++)
-			poller_turn(f->rig.poller);
+		judged = run_into(f, phase)->judged;
 		drop(f, g);
 		rig_settle(&f->rig);
-		if (turns == 10)	/* the rest was judged without the region */
-			expect_refused(f, TENT_RULE_TARGET_UNREGISTERED, 200, 3000);
+		if (phase == JUDGED)	/* the rest was judged without the region */
+			expect_refused(f, TENT_RULE_TARGET_UNREGISTERED,
+				       (judged + 99) / 100 * 100, 3000);
 		else
 			for (uint32_t i = 0; i < 3000; i += 100)
 				assert_int_equal(f->results[i].rule, TENT_RULE_TARGET_GONE);
@@ -488,31 +515,40 @@ static void dropping_a_target_ends_the_entries_that_name_it(void **state)
 	}
 }
 
+static void close_and_check(struct fix *f, bool accepted)
+{
+	struct rig_ring *ring = &f->rig.rings[0];
+	struct tent_completion c;
+
+	rig_order(&f->rig, POLLER_CLOSE_RING, ring->state, NULL, TENT_RULE_RING_CLOSED);
+	assert_int_equal(rig_reap(ring, &c), accepted);
+	if (accepted) {
+		assert_int_equal(c.flags, TENT_CQE_F_BATCH);
+		assert_int_equal(c.rule, TENT_RULE_RING_CLOSED);
+		assert_int_equal(c.count, 3000);
+		assert_int_equal(f->results[0].rule, TENT_RULE_RING_CLOSED);
+		assert_int_equal(f->results[2999].rule, TENT_RULE_RING_CLOSED);
+	} else {
+		assert_int_equal(f->results[0].bytes, 77);
+	}
+	assert_int_equal(f->rig.poller->indirect_entries, 0);
+	assert_int_equal(f->rig.poller->nr_reclaiming, 0);
+}
+
 static void closing_the_ring_ends_it_in_every_phase(void **state)
 {
 	(void)state;
-	for (int turns = 0; turns < 500; turns += 7) {
-		struct fix *f = start_with(&(struct rig_options){ .faults = "busy=1" }, 3000);
-		struct rig_ring *ring = &f->rig.rings[0];
-		struct tent_completion c;
+	for (int turns = 0; turns < 70; turns++) {	/* the steps of each, too */
+		for (enum phase phase = JUDGED; phase < PHASES; phase++) {
+			struct fix *f = start_with(&(struct rig_options){ .faults = "busy=1" },
+						   3000);
 
-		publish(f);
-		for (int i = 0; i < turns; i++)
-			poller_turn(f->rig.poller);
-		rig_order(&f->rig, POLLER_CLOSE_RING, ring->state, NULL,
-			  TENT_RULE_RING_CLOSED);
-		if (rig_reap(ring, &c)) {
-			assert_int_equal(c.flags, TENT_CQE_F_BATCH);
-			assert_int_equal(c.rule, TENT_RULE_RING_CLOSED);
-			assert_int_equal(c.count, 3000);
-			assert_int_equal(f->results[0].rule, TENT_RULE_RING_CLOSED);
-			assert_int_equal(f->results[2999].rule, TENT_RULE_RING_CLOSED);
-		} else {
-			assert_int_equal(f->results[0].bytes, 77);
+			run_into(f, phase);
+			for (int i = 0; i < turns; i++)
+				poller_turn(f->rig.poller);
+			close_and_check(f, phase != JUDGED);
+			stop(f);
 		}
-		assert_int_equal(f->rig.poller->indirect_entries, 0);
-		assert_int_equal(f->rig.poller->nr_reclaiming, 0);
-		stop(f);
 	}
 }
 

@@ -355,6 +355,42 @@ static void a_neighbours_backlog_is_taken_a_few_slots_per_turn(void **state)
 	rig_stop(r);
 }
 
+static uint32_t nr_parked(const struct ring_state *r)
+{
+	uint32_t n = 0;
+
+	for (const struct transfer *t = r->intake.parked.head; t; t = t->next)
+		n++;
+	return n;
+}
+
+static void a_batch_longer_than_a_turn_is_judged_and_admitted_a_few_slots_per_turn(void **state)
+{
+	struct rig *r = rig_new(&(struct rig_options){ .slots = 512, .completions = 512,
+			.faults = "busy=1", .poller = options(0, 0) });
+	const struct ring_state *ring = r->rings[0].state;
+	uint32_t judged = 0, admitted = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < 512; i++)
+		rig_request(&r->rings[0], i, 0, 0, 0, 64);
+	rig_publish(&r->rings[0], 512, TENT_OP_REQUEST, 0);
+	poller_turn(r->poller);		/* there was no backlog yet */
+	while (ring->intake.step != INTAKE_IDLE) {
+		uint32_t taken = ring->intake.taken, parked = nr_parked(ring);
+
+		poller_turn(r->poller);
+		assert_true(ring->intake.taken - taken <= 4);
+		if (nr_parked(ring) < parked)
+			assert_true(parked - nr_parked(ring) <= 4);
+		judged += ring->intake.taken > taken;
+		admitted += nr_parked(ring) < parked;
+	}
+	assert_true(judged >= (512 - 64) / 4);
+	assert_true(admitted >= 512 / 4);
+	rig_stop(r);
+}
+
 static void a_turn_moves_a_bounded_number_of_bytes(void **state)
 {
 	struct rig *r = rig_new(&(struct rig_options){ .poller = options(0, 0) });
@@ -543,6 +579,8 @@ int main(void)
 			what_rose_does_not_stand_before_what_belongs_there_in_its_own_ring),
 		cmocka_unit_test(a_neighbours_backlog_is_taken_a_few_slots_per_turn),
 		cmocka_unit_test(a_batch_as_large_as_a_turn_takes_the_shares_of_later_turns),
+		cmocka_unit_test(
+			a_batch_longer_than_a_turn_is_judged_and_admitted_a_few_slots_per_turn),
 		cmocka_unit_test(a_turn_moves_a_bounded_number_of_bytes),
 		cmocka_unit_test(a_turn_grows_with_the_number_of_rings_up_to_the_configured_bytes),
 		cmocka_unit_test(rings_of_a_level_take_turns),
