@@ -50,6 +50,7 @@ struct dv_sq {
 	uint32_t unsignalled;	/* newest WQEs in a row that ask for no completion */
 	uint32_t reads;		/* READs not retired */
 	uint32_t max_reads;	/* the peer answers so many at once: max_rd_atomic */
+	bool is_broken;		/* an error was read: the QP has ended */
 	__be32 *dbrec;
 	struct dv_uar *uar;
 };

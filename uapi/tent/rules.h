@@ -112,7 +112,8 @@ X(FILE_SPACE,	111, RUNTIME, "file", "room for it: within its file system, quota 
 X(FILE_IO,	112, RUNTIME, "file", "readable and writable without an input or output error") \
 X(FILE_ACCESS,	113, RUNTIME, "file", "as readable and writable as when it was opened")	\
 X(PEER_LOST,	114, PEER_UNREACHABLE, "target", "a segment whose engine answered until the request ended") \
-X(INTEGRITY,	115, RUNTIME, "payload", "the bytes that were sent; their checksum differs")
+X(INTEGRITY,	115, RUNTIME, "payload", "the bytes that were sent; their checksum differs") \
+X(CARD,		116, RUNTIME, "network card", "a card that does what it was asked; it reported an error")
 
 enum tent_rule {
 	TENT_RULE_NONE = 0,
