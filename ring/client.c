@@ -123,7 +123,7 @@ static int attach_path(const char *path, const char *name, uint32_t features,
 	int fd;
 
 	if (!path || !client)
-		return client_fail(TENT_RULE_ARG_NULL, 0);
+		return client_fail_null(path ? "client" : "path");
 	fd = connect_path(path);
 	if (fd == -ENAMETOOLONG)
 		return client_fail_text(TENT_RULE_ENGINE_LOST, "socket %s is %zu bytes long; "
@@ -156,7 +156,7 @@ int tent_client_attach_fd(int fd, const char *name, struct tent_client **client)
 {
 	if (!client) {
 		fd_close(&fd);
-		return client_fail(TENT_RULE_ARG_NULL, 0);
+		return client_fail_null("client");
 	}
 	return attach_features(fd, name, 0, client);
 }

@@ -74,6 +74,7 @@ int client_copy_text(char *to, size_t size, const char *text, uint32_t rule);
 
 /* The calling thread's last failure. Each returns the rule's enum tent_error. */
 int client_fail(uint32_t rule, int64_t value);	/* its sentence is made when asked for */
+int client_fail_null(const char *argument);
 int client_fail_text(uint32_t rule, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 int client_fail_status(const struct tent_ctl_status *status); /* the engine's words */

@@ -15,7 +15,7 @@
 int client_check_process(const struct tent_client *c)
 {
 	if (!c)
-		return client_fail(TENT_RULE_ARG_NULL, 0);
+		return client_fail_null("client");
 	if (c->pid != getpid())
 		return client_fail_text(TENT_RULE_ENGINE_STALE,
 					"this client was attached by process %d, not by %d; "

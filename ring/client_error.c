@@ -11,11 +11,13 @@
 #include <string.h>
 
 #include "ring/client.h"
+#include "ring/rules.h"
 
 struct client_failure {
 	int32_t error;
 	uint32_t rule;
 	int64_t value;
+	const char *field;	/* NULL: the rule's */
 	char message[256];	/* "": to be made from rule and value */
 };
 
@@ -26,7 +28,16 @@ int client_fail(uint32_t rule, int64_t value)
 	failure.error = tent_rule_error(rule);
 	failure.rule = rule;
 	failure.value = value;
+	failure.field = NULL;
 	failure.message[0] = '\0';
+	return failure.error;
+}
+
+int client_fail_null(const char *argument)
+{
+	client_fail_text(TENT_RULE_ARG_NULL, "%s is NULL; allowed: %s", argument,
+			 rule_allowed(TENT_RULE_ARG_NULL));
+	failure.field = argument;
 	return failure.error;
 }
 
@@ -62,7 +73,8 @@ static void describe(struct tent_error_info *info)
 	memset(info, 0, sizeof(*info));
 	info->error = failure.error;
 	info->rule = failure.rule;
-	snprintf(info->field, sizeof(info->field), "%s", tent_rule_field(failure.rule));
+	snprintf(info->field, sizeof(info->field), "%s",
+		 failure.field ? failure.field : tent_rule_field(failure.rule));
 	if (failure.message[0])
 		memcpy(info->message, failure.message, sizeof(info->message));
 	else if (failure.error)

@@ -60,7 +60,7 @@ int tent_client_alloc(struct tent_client *client, size_t length, const char *loc
 	int rc;
 
 	if (!addr)
-		return client_fail(TENT_RULE_ARG_NULL, 0);
+		return client_fail_null("addr");
 	map = calloc(1, sizeof(*map));
 	if (!map)
 		return client_fail_system("calloc of a mapping", -ENOMEM);

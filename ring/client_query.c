@@ -52,7 +52,7 @@ int tent_client_query(struct tent_client *client, uint32_t what, char **json)
 	struct ctl_message m = { .nr_fds = 0 };
 
 	if (!json)
-		return client_fail(TENT_RULE_ARG_NULL, 0);
+		return client_fail_null("json");
 	return query(client, &m, what, 0, json);
 }
 
@@ -88,7 +88,7 @@ int tent_client_explain(struct tent_client *client, const void *entries, size_t 
 	if (rc == 0)
 		rc = client_check_entries(entries, count, entry_stride);
 	if (rc == 0 && !json)
-		rc = client_fail(TENT_RULE_ARG_NULL, 0);
+		rc = client_fail_null("json");
 	if (rc == 0 && count > TENT_EXPLAIN_MAX)
 		rc = client_fail_text(TENT_RULE_BATCH_FULL,
 				      "count is %zu; allowed: up to %u entries a query", count,

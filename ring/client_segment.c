@@ -85,7 +85,7 @@ int tent_client_open_segment(struct tent_client *client, const char *name,
 	int rc, fd;
 
 	if (!name || !id)
-		return client_fail(TENT_RULE_ARG_NULL, 0);
+		return client_fail_null(name ? "id" : "name");
 	rc = prepare_open(&m, name);
 	fd = m.nr_fds ? m.fds[0] : -1;
 	if (rc == 0)
@@ -165,7 +165,7 @@ int tent_client_segment_info(struct tent_client *client, tent_segment_id_t id,
 	int rc;
 
 	if (!info)
-		return client_fail(TENT_RULE_ARG_NULL, 0);
+		return client_fail_null("info");
 	rc = read_pages(client, id, &read);
 	if (rc) {
 		free(read.buffers);

@@ -72,6 +72,8 @@ int client_check_entries(const void *entries, size_t count, size_t entry_stride)
 	int64_t value = 0;
 	uint32_t rule = entries_fault(entries, count, entry_stride, &value);
 
+	if (rule == TENT_RULE_ARG_NULL)
+		return client_fail_null("entries");
 	return rule ? client_fail(rule, value) : 0;
 }
 

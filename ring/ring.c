@@ -199,7 +199,7 @@ int tent_ring_open(struct tent_client *client, uint32_t slot_count,
 	int rc;
 
 	if (!ring)
-		return client_fail(TENT_RULE_ARG_NULL, 0);
+		return client_fail_null("ring");
 	record = record_alloc();
 	if (!record)
 		return client_fail_system("memory of a ring", -ENOMEM);

@@ -362,6 +362,8 @@ static void call_arguments_are_judged_before_the_room(void **state)
 
 	assert_int_equal(tent_ring_submit(p->ring, NULL, 1, 88, 0, 0), TENT_ERR_ARGUMENTS);
 	assert_int_equal(last_error().rule, TENT_RULE_ARG_NULL);
+	assert_string_equal(last_error().field, "entries");
+	assert_string_equal(last_error().message, "entries is NULL; allowed: not NULL");
 	assert_int_equal(tent_ring_submit(p->ring, NULL, 0, 88, 0, 0), TENT_ERR_ARGUMENTS);
 	for (size_t i = 0; i < sizeof(strides) / sizeof(strides[0]); i++) {
 		assert_int_equal(tent_ring_submit(p->ring, r, 99, strides[i], 0, 0),
