@@ -107,6 +107,18 @@ PyRequest request_from(const py::handle &from)
 	throw tent::Error(tent::Status(info));
 }
 
+/* A fault of an earlier request comes first, as in the library. */
+[[noreturn]] void throw_first(const std::vector<PyRequest> &earlier, const tent::Status &status)
+{
+	for (size_t i = 0; i < earlier.size(); i++) {
+		auto n = tent::normalize(earlier[i].request, tent::ValidationMode::STRICT);
+
+		if (!n)
+			throw_at(n.status(), i);
+	}
+	throw_at(status, earlier.size());
+}
+
 py::dict normalize(py::object from, int mode)
 {
 	tent::Request r = py::isinstance<PyRequest>(from) ?
@@ -151,7 +163,7 @@ std::vector<PyRequest> requests_of(py::object requests)
 		try {
 			all.push_back(request_from(from));
 		} catch (const tent::Error &e) {
-			throw_at(e.status(), all.size());
+			throw_first(all, e.status());
 		}
 	}
 	return all;

@@ -231,7 +231,13 @@ public:
 			load(requests[i], entries_[i]);
 	}
 
-	const tent_request_v1_t *data() const noexcept { return entries_.data(); }
+	/* An empty list is no NULL, which the library refuses. */
+	const tent_request_v1_t *data() const noexcept
+	{
+		static const tent_request_v1_t none = {};
+
+		return entries_.empty() ? &none : entries_.data();
+	}
 	size_t size() const noexcept { return entries_.size(); }
 
 private:
