@@ -94,6 +94,32 @@ static json_t *requested_json(const struct question *q, uint32_t i)
 		"length", (json_int_t)r->length);
 }
 
+static bool is_compat(const struct question *q)
+{
+	return q->judge.contract ? q->judge.contract->compat : q->judge.space->compat;
+}
+
+/* The same with defaults filled in and unknown values replaced, as every engine in this
+ * mode takes it. Of an entry whose fields have passed. */
+static json_t *normalized_json(const struct question *q, uint32_t i)
+{
+	const struct tent_slot *s = &q->slots[i];
+	struct refusal why;
+	struct asked a = { 0 };
+
+	judge_fields(s, q->cells[i], is_compat(q), q->judge.now_ns, &a, &why);
+	if (q->judge.slot_flags & TENT_SLOT_F_LEGACY)
+		a.priority += TENT_PRIORITY_HIGH;
+	return json_pack("{s:o,s:o,s:o,s:I,s:o,s:o}",
+		"opcode", word_json(WORD_OPCODE, a.opcode),
+		"intent_type", word_json(WORD_INTENT, a.intent),
+		"requested_priority", word_json(WORD_PRIORITY, a.priority),
+		"deadline_ns", (json_int_t)a.deadline_ns,
+		"policy_name", a.policy_length ? json_stringn(q->cells[i], a.policy_length) :
+						 json_null(),
+		"transport_hint", word_json(WORD_TRANSPORT, a.hint));
+}
+
 /* ---- what would be ----------------------------------------------------- */
 
 /* The name of a policy is known here, where a rule's value has its length only. */
@@ -222,7 +248,8 @@ static json_t *accepted_json(const struct question *q, uint32_t i)
 {
 	const struct explained x = explained_of(q, i);
 
-	return json_pack("{s:o,s:o,s:o,s:o}",
+	return json_pack("{s:o,s:o,s:o,s:o,s:o}",
+		"normalized", normalized_json(q, i),
 		"effective", explained_effective(&x),
 		"downgrades", downgrades_json(q, i),
 		"plan", plan_json(q, i),
@@ -246,11 +273,6 @@ static json_t *entry_json(const struct question *q, uint32_t i)
 	else
 		json_object_set_new(row, "error", error_json(q, &why));
 	return row;
-}
-
-static bool is_compat(const struct question *q)
-{
-	return q->judge.contract ? q->judge.contract->compat : q->judge.space->compat;
 }
 
 static json_t *answer_json(const struct question *q)
