@@ -6,6 +6,7 @@
 #   all tests       libraries, tools and perf programs; test programs
 #   demo            replays a real trace through tentd, draws what happened
 #   check soak      every test; the same, ten times round every loop of chance
+#   check-vectors   what every request of tests/vectors becomes, at every door
 #   check-o3        who copies once, when the compiler is at its most eager
 #   sim             the software ConnectX: tent-sim and what it preloads
 #   python          the Python module; check-python tests it
@@ -81,16 +82,17 @@ TOOLS	:= $(B)/tools/tentd $(B)/tools/tentctl
 PERF	:= $(filter-out %/cost_driver,$(call progs,perf/*.c)) $(B)/perf/replay
 TESTS	:= $(call progs,tests/test_*.c tests/test_*.cpp sim/hca/tests/test_*.c)
 HELPERS	:= $(call progs,tests/examples/*.c tests/examples/*.cpp)
+DOORS	:= $(addprefix $(B)/tests/vectors/door_,lib ring cpp)
 FUZZERS	:= $(call progs,tests/fuzz_*.c sim/hca/tests/fuzz_*.c)
 # Tests that are scripts: they build, start and trace whole programs.
 SCRIPTS	:= tests/symbols.sh tests/readme_examples.sh tests/installed.sh tests/frozen.sh tests/foreign.sh \
-	   tests/strace_busy.sh tests/replay.sh tests/replay_kills.sh tests/perf.sh
+	   tests/vectors.sh tests/strace_busy.sh tests/replay.sh tests/replay_kills.sh tests/perf.sh
 
 all: $(LIBS) $(TOOLS) $(PERF)
 
-tests: $(TESTS) $(HELPERS)
+tests: $(TESTS) $(HELPERS) $(DOORS)
 
-.PHONY: all sim tests python demo check check-hca check-python check-o3 asan tsan layers headers size cost perf soak fuzz install \
+.PHONY: all sim tests python demo check check-hca check-python check-vectors check-o3 asan tsan layers headers size cost perf soak fuzz install \
 	install-python deps deps-demo deps-hca deps-python clean check-all check-san check-copies foreign foreign-objects fuzzers FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -263,6 +265,16 @@ $(B)/tests/test_tools_metrics: $(addprefix $(B)/tools/tentd_,http.o metrics.o)
 $(B)/tests/examples/%: $(B)/tests/examples/%.o $(INTERNAL)
 	$(call link)
 
+# The doors of the vectors, on the libraries as programs get them.
+$(B)/tests/vectors/door_lib $(B)/tests/vectors/door_cpp: $(B)/libtent.so
+$(B)/tests/vectors/door_lib $(B)/tests/vectors/door_cpp: DOOR_LIBS = -L$(B) -ltent
+$(B)/tests/vectors/door_cpp: DOOR_LIBS += -lstdc++
+$(B)/tests/vectors/door_ring: $(B)/libtentring.so
+$(B)/tests/vectors/door_ring: DOOR_LIBS = -L$(B) -ltentring
+$(DOORS): %: %.o $(B)/tests/vectors/door.o
+	@echo "  LD      $@"
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) $(DOOR_LIBS) -ljansson
+
 $(B)/tests/fuzz_%: $(B)/tests/fuzz_%.o $(INTERNAL)
 	$(call link,-fsanitize=fuzzer)
 
@@ -309,8 +321,12 @@ check-hca: deps-hca
 	@sim/hca/judges/run.sh
 
 check-python: deps-python
-	@$(MAKE) --no-print-directory python tools
+	@$(MAKE) --no-print-directory python tools $(DOORS)
 	@PYTHON=$(PYTHON) tests/run.sh python/tests/run.sh
+
+check-vectors: deps deps-python
+	@$(MAKE) --no-print-directory $(LIBS) $(TOOLS) $(DOORS) python
+	@PYTHON=$(PYTHON) tests/vectors.sh thread caller tentd ring cpp pybind transfer
 
 asan tsan: deps
 	@$(MAKE) --no-print-directory SAN=$@ B=$(B)/$@ check-san

@@ -9,6 +9,8 @@ export PYTHONDONTWRITEBYTECODE=1 TENT_BUILD=${TENT_BUILD:-$(realpath "$B")}
 LD_LIBRARY_PATH=$TENT_BUILD PYTHONPATH=$TENT_BUILD/python \
 	"$PYTHON" -m pytest -p no:cacheprovider -q python/tests
 
+tests/vectors.sh pybind transfer
+
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 make -s B="$B" DEPS=no PYTHON="$PYTHON" DESTDIR="$root" PREFIX=/opt/tent install > /dev/null
