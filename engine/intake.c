@@ -366,10 +366,10 @@ static uint32_t take_piece(struct poller *p, struct ring_state *r, uint32_t left
  * neighbours wait while they are judged, admitted or released. It takes a part of what a
  * turn may, and has none before the turns are over whose parts a batch took that is
  * longer. So does one in the midst of a batch that takes more than a turn. Alone, it takes
- * about what a turn posts.
+ * fewer than a turn posts of small ones: what it took stays in the caches.
  */
 #define BACKLOG_PART 16u
-#define BACKLOG_PART_ALONE 2u
+#define BACKLOG_PART_ALONE 8u
 
 /* How many of a turn's slots stay where they are. */
 static uint32_t turn_floor(const struct poller *p, struct ring_state *r)
