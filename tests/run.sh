@@ -1,32 +1,75 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs test programs and scripts one after the other and stops at the first that
-# fails. Of one that passes it shows the closing lines, of one that fails all.
+# run.sh PROGRAMS.. -- PROGRAMS..: runs test programs and scripts and stops at the first that
+# fails; two at a time, and those behind the dashes one after the other. Of one that passes it
+# shows the closing lines, of one that fails all.
+# Of two that run beside each other each has a network of its own: ports, and the order in which
+# they are given out, are part of what is tested. Where we may not make one, nothing runs
+# beside anything.
 # TENT_BUILD tells tests where the programs they start lie. One that takes longer than
 # TENT_TEST_SECONDS hangs, as a test of waits does when the property is broken.
-set -u
+set -um		# with job control: otherwise what runs in the background ignores SIGINT
 TENT_BUILD=$(realpath "$B")
 export TENT_BUILD
 ran=0
 limit=${TENT_TEST_SECONDS:-900}
+network='ip link set lo up && exec "$@"'
+declare -A program since	# by the pid of what runs now
 
-for program; do
-	log=$TENT_BUILD/$(basename "$program").log
-	echo "== ${program#"$B"/}"
-	start=$SECONDS
-	timeout -k 10 "$limit" "$program" > "$log" 2>&1
-	rc=$?
-	if [ $rc != 0 ]; then
+log_of() { # PROGRAM
+	echo "$TENT_BUILD/$(basename "$1").log"
+}
+
+start() { # PROGRAM BEFORE..: what it is started by
+	"${@:2}" timeout -k 10 "$limit" "$1" > "$(log_of "$1")" 2>&1 < /dev/null &
+	program[$!]=$1
+	since[$!]=$SECONDS
+}
+
+report() { # PROGRAM STATUS SECONDS
+	local log
+	log=$(log_of "$1")
+	echo "== ${1#"$B"/}"
+	if [ $2 != 0 ]; then
 		cat "$log"
-		[ $rc = 124 ] && echo "HANGS: $program, no end after $limit s"
-		echo "FAILED: $program, exit status $rc ($ran passed before it; log: $log)"
+		[ $2 = 124 ] && echo "HANGS: $1, no end after $limit s"
+		echo "FAILED: $1, exit status $2 ($ran passed before it; log: $log)"
 		exit 1
 	fi
-	case $program in
+	case $1 in
 	*.sh) tail -n 1 "$log" ;;
 	*) grep -E 'test\(s\) run\.|\[  (PASSED|SKIPPED) +\]' "$log" ;;
 	esac
-	echo "   $((SECONDS - start)) s"
+	echo "   $3 s"
 	ran=$((ran + 1))
+}
+
+# Waits for the next end.
+finish() {
+	local pid rc ended
+	wait -n -p pid "${!program[@]}"
+	rc=$?
+	ended=${program[$pid]}
+	unset "program[$pid]"
+	report "$ended" $rc $((SECONDS - since[$pid]))
+}
+
+trap '[ ${#program[@]} = 0 ] || kill "${!program[@]}"' EXIT
+trap 'exit 130' INT TERM
+at_once=1
+unshare --net sh -c "$network" sh true 2> /dev/null && at_once=2
+while [ $# != 0 ] && [ "$1" != -- ]; do
+	if [ $at_once = 1 ]; then
+		start "$1"
+	else
+		start "$1" unshare --net sh -c "$network" sh
+	fi
+	shift
+	[ ${#program[@]} -lt $at_once ] || finish
+done
+while [ ${#program[@]} != 0 ]; do finish; done
+for alone in "${@:2}"; do
+	start "$alone"
+	finish
 done
 echo "== $ran programs passed"

@@ -16,6 +16,7 @@
 
 #include "lib/lib.h"
 #include "tests/common/lib_fix.h"
+#include "tests/common/soak.h"
 
 #define SIZE (4u << 20)
 #define HALF (SIZE / 2)
@@ -197,7 +198,7 @@ static void a_batch_freed_in_flight_is_stale_at_once_and_its_work_ends(void **st
 	tent_request_v1_t r[32];
 
 	lib_fix_pattern(f->memory, HALF, 5);
-	for (int round = 0; round < 200; round++) {
+	for (uint32_t round = soak_rounds(200); round > 0; round--) {
 		tent_batch_id_t batch = tent_allocate_batch(f->engine, 32);
 
 		for (size_t i = 0; i < 32; i++)
@@ -259,7 +260,7 @@ static void an_engine_goes_with_work_in_flight_and_touches_nothing_after(void **
 {
 	struct lib_fix *f = *state;
 
-	for (int round = 0; round < 20; round++) {
+	for (uint32_t round = soak_rounds(20); round > 0; round--) {
 		tent_batch_id_t batch = tent_allocate_batch(f->engine, 64);
 		uint8_t *heap = malloc(SIZE);
 		tent_request_v1_t r[64];

@@ -290,14 +290,24 @@ struct dekker {
 	uint32_t rounds, resv5[31];
 };
 
+/* One more look is in vain. The other side may be off its core. */
+static void look_again(uint32_t *looks)
+{
+	if (++*looks % 1000)
+		spin_pause();
+	else
+		sched_yield();
+}
+
 /* The publishing side: store, compiler fence, look. */
 static void *dekker_publish(void *arg)
 {
 	struct dekker *d = arg;
+	uint32_t looks = 0;
 
 	for (uint32_t round = 1; round <= d->rounds; round++) {
 		while (load_acquire(&d->start) != round)
-			spin_pause();
+			look_again(&looks);
 		store_relaxed(&d->published, round);
 		compiler_fence();
 		d->saw_sleeper = load_relaxed(&d->sleeps) == round;
@@ -309,6 +319,7 @@ static void *dekker_publish(void *arg)
 /* The sleeping side, shifted a little each round so that the two stores meet. */
 static bool dekker_sleep(struct dekker *d, uint32_t round)
 {
+	uint32_t looks = 0;
 	bool saw_published;
 
 	store_release(&d->start, round);
@@ -318,7 +329,7 @@ static bool dekker_sleep(struct dekker *d, uint32_t round)
 	wake_barrier();
 	saw_published = load_relaxed(&d->published) == round;
 	while (load_acquire(&d->end) != round)
-		spin_pause();
+		look_again(&looks);
 	return saw_published || d->saw_sleeper;
 }
 

@@ -34,9 +34,9 @@ struct pair {
 
 static inline void fill(uint8_t *p, size_t n, uint32_t seed)
 {
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n; i += 4) {
 		seed = seed * 1664525 + 1013904223;
-		p[i] = (uint8_t)(seed >> 24);
+		memcpy(p + i, &seed, n - i < 4 ? n - i : 4);
 	}
 }
 
