@@ -179,9 +179,8 @@ static void out_of_descriptors_it_sleeps_and_goes_on_when_there_are_some(void **
 	h = data_hello(&g, TCP_FOR_DATA, 1);
 	fd = data_call(&g, &h);
 	before = sleeps();
-	for (int i = 0; i < 1000 && sleeps() < before + 10; i++)
+	while (sleeps() < before + 10)
 		poll(NULL, 0, 10);
-	assert_true(sleeps() >= before + 10);
 	assert_int_equal(recv(fd, &w, sizeof(w), MSG_DONTWAIT), -1);
 	assert_int_equal(prlimit(victim.program.pid, RLIMIT_NOFILE, &old, NULL), 0);
 	data_receive(fd, &w, sizeof(w));

@@ -270,7 +270,7 @@ static void a_recycled_pid_does_not_lend_its_memory(void **state)
 
 /* Connects in a process that leaves its socket to us and executes a program. When that has
  * more rights than its user, the process still has its pid, but no memory of its own. */
-static void connect_and_execute(struct arena *a, struct raw *r, const char *program)
+static pid_t connect_and_execute(struct arena *a, struct raw *r, const char *program)
 {
 	int *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
 			   -1, 0);
@@ -280,7 +280,7 @@ static void connect_and_execute(struct arena *a, struct raw *r, const char *prog
 	need(pid >= 0);
 	if (pid == 0) {
 		*shared = raw_socket(a->tentd.socket);
-		execl(program, "gained", "5", NULL);	/* seconds: nobody else may end it */
+		execl(program, "gained", "3600", NULL);
 		_exit(1);
 	}
 	snprintf(comm, sizeof(comm), "/proc/%d/comm", pid);
@@ -292,19 +292,22 @@ static void connect_and_execute(struct arena *a, struct raw *r, const char *prog
 		need(waitpid(pid, NULL, WNOHANG) == 0);
 	}
 	r->sock = *shared;
+	return pid;
 }
 
 static int attack_gained(struct arena *a, void *program)
 {
 	struct stat st;
 	struct raw r;
+	pid_t pid;
 	int rc;
 
 	need(stat(program, &st) == 0);
-	connect_and_execute(a, &r, program);
+	pid = connect_and_execute(a, &r, program);
 	need(raw_hello(&r, NULL, 0) == 0);
 	rc = raw_register(&r, TENT_MEM_PRIVATE, (void *)0x10000, 1u << 30, 0, -1, 0, 2);
 	need(st.st_mode & S_ISUID ? rc == TENT_ERR_ADDRESS : rc == 0);
+	need(kill(pid, SIGKILL) == 0);
 	return 0;
 }
 

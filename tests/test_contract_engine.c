@@ -199,8 +199,7 @@ static void explain_names_the_rule_of_each_downgrade_that_completions_record(voi
 
 struct load {
 	struct engine_fix *f;
-	uint32_t stop;
-	uint64_t accepted, refused;
+	uint32_t stop, batches;		/* no pairs */
 };
 
 /* Batches that one set takes as they are and the other refuses. */
@@ -226,10 +225,9 @@ static void *submit_all_the_time(void *context)
 			credits += done.credits;
 			if (done.rule)
 				assert_int_equal(done.rule, TENT_RULE_POLICY_DENIED);
-			l->refused += done.rule != 0;
-			l->accepted += !done.rule;
 		}
 		assert_int_equal(credits, BATCH);
+		store_relaxed(&l->batches, l->batches + 1);
 	}
 	tent_ring_close(ring);
 	tent_client_detach(c);
@@ -264,6 +262,8 @@ static void no_batch_is_lost_while_contracts_are_replaced(void **state)
 	}
 	assert_int_equal(pthread_create(&thread, NULL, submit_all_the_time, &l), 0);
 	observer = engine_fix_attach(&f, NULL);
+	while (!load_relaxed(&l.batches))
+		sched_yield();
 	for (int i = 0; i <= RELOADS; i++) {
 		char *text;
 
@@ -278,7 +278,6 @@ static void no_batch_is_lost_while_contracts_are_replaced(void **state)
 	assert_int_equal(move_named(&f, "gold"), 0);	/* the last one: set 0 */
 	assert_int_equal(engine_reload(f.engine, &c[1], "", 0), 0);
 	assert_int_equal(-move_named(&f, "gold"), TENT_RULE_POLICY_DENIED);
-	assert_true(l.accepted + l.refused > 0);
 	engine_fix_stop(&f);
 }
 

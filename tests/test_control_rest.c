@@ -55,7 +55,7 @@ static uint64_t sending_ns(int fd)
 static void whoever_makes_answers_costly_waits_many_times_that_cost(void **state)
 {
 	struct waiters waiters;
-	uint64_t cost, took;
+	uint64_t cost, later, took;
 	struct raw r;
 	int pair[2];
 
@@ -65,6 +65,8 @@ static void whoever_makes_answers_costly_waits_many_times_that_cost(void **state
 	waiters_start(&waiters, r.sock, pair[1]);
 	cost = sending_ns(pair[0]);
 	took = asking_ns(&r);
+	later = sending_ns(pair[0]);	/* the core may be faster now */
+	cost = later < cost ? later : cost;
 	waiters_end(&waiters);
 	print_message("a send takes %llu us, %d answers %llu us\n",
 		      (unsigned long long)cost / 1000, CALLS, (unsigned long long)took / 1000);

@@ -185,15 +185,13 @@ static void *waits(void *arg)
 	return arg;
 }
 
-static void others_do_not_wait(const char *kind)
+/* How often others were served while one waited. */
+static int served_meanwhile(void)
 {
 	pthread_t thread;
 	int served = 0;
 
-	type = kind;
 	store_relaxed(&opened, 0u);
-	fake_start(NULL, 0);
-	engine_fix_start(&silent, tune);
 	assert_int_equal(pthread_create(&thread, NULL, waits, NULL), 0);
 	while (!load_relaxed(&opened)) {
 		struct tent_client *c = engine_fix_attach(&silent, "busy");
@@ -203,7 +201,17 @@ static void others_do_not_wait(const char *kind)
 		served += !load_relaxed(&opened);
 	}
 	pthread_join(thread, NULL);
-	assert_true(served > 1);
+	return served;
+}
+
+/* An engine that holds them up serves one at most, however often it is tried. */
+static void others_do_not_wait(const char *kind)
+{
+	type = kind;
+	fake_start(NULL, 0);
+	engine_fix_start(&silent, tune);
+	while (served_meanwhile() < 2)
+		;
 	if (!strstr(refusal(&silent, "name"), fake.address))
 		fail_msg("the server's address is not named");
 	engine_fix_stop(&silent);

@@ -388,10 +388,11 @@ static void credits_are_exact_over_random_sequences(void **state)
 		.faults = "fail=7,pending=3,busy=11", .slots = 32, .completions = 64,
 		.first_position = UINT32_MAX - 1000 });
 	uint64_t seed = 11, published = 0, refused = 0;
+	uint32_t rounds = soak_rounds(100000);
 	uint32_t owed[RIG_RINGS] = { 0 };
 
 	(void)state;
-	for (uint32_t round = soak_rounds(100000); round > 0; round--) {
+	for (uint32_t round = 0; round < rounds; round++) {
 		uint32_t k = random_next(&seed) % RIG_RINGS, nr = 1 + random_next(&seed) % 32;
 		struct rig_ring *ring = &r->rings[k];
 		uint16_t flags = random_next(&seed) % 3 ? 0 : TENT_SLOT_F_ONE_COMPLETION;
@@ -429,7 +430,7 @@ static void credits_are_exact_over_random_sequences(void **state)
 		assert_int_equal(r->rings[k].host->pending, 0);
 		assert_int_equal(r->rings[k].state->nr_free, 64);
 	}
-	assert_true(refused > 1000 && published > 5 * refused);
+	assert_true(refused > rounds / 100 && published > 5 * refused);
 	rig_stop(r);
 }
 

@@ -428,14 +428,15 @@ static void expect_only_legal_writes(const struct rig *r)
  * While another process flips the slot's bytes, each round either refuses the batch,
  * ends the ring, or moves exactly what was judged: within the regions, with the length
  * that the completion tells. Both ends lie at the end of a region, where a longer
- * length, obeyed but not judged, would run into poison.
+ * length, obeyed but not judged, would run into poison. It goes on until there were both.
  */
 static void what_was_judged_is_what_runs_while_the_slot_is_flipped(void **state)
 {
 	uint64_t moved = 0, refused = 0, ended = 0;
+	uint32_t rounds = soak_rounds(40);
 
 	(void)state;
-	for (uint32_t round = soak_rounds(40); round > 0; round--) {
+	for (uint32_t round = 0; round < rounds || !moved || !refused; round++) {
 		struct rig *r = rig_new(&(struct rig_options){ .slots = 1, .completions = 1 });
 		struct rig_ring *ring = &r->rings[0];
 		const uint64_t at = RIG_REGION_BYTES - 256;
@@ -468,8 +469,6 @@ static void what_was_judged_is_what_runs_while_the_slot_is_flipped(void **state)
 	}
 	print_message("moved %llu, refused %llu, ended %llu\n", (unsigned long long)moved,
 		      (unsigned long long)refused, (unsigned long long)ended);
-	assert_true(moved > 0);
-	assert_true(refused > 0);
 }
 
 int main(void)

@@ -20,7 +20,8 @@
 #define NULL_TRANSPORT "transports/null/enable=true", "transports/shm/enable=false"
 
 static const char *const holding[] = {
-	NULL_TRANSPORT, "transports/null/faults=pending=1,hold", NULL
+	NULL_TRANSPORT, "transports/null/faults=pending=1,hold",
+	"engine/request_timeout_ms=86400000", NULL
 };
 static const char *const timing_out[] = {
 	NULL_TRANSPORT, "transports/null/faults=pending=1,hold",

@@ -315,7 +315,7 @@ static void a_crowd_of_the_silent_keeps_nobody_out(void **state)
 static void quick(struct engine_config *c)
 {
 	wire_tune(c);
-	wire_set(c, "peers/keepalive_ms", "100");
+	wire_set(c, "peers/keepalive_ms", "500");
 }
 
 static void a_silent_peer_is_asked_and_then_left(void **state)
@@ -330,8 +330,8 @@ static void a_silent_peer_is_asked_and_then_left(void **state)
 	engine_fix_start(&f, quick);
 	a = wire_address(&f);
 	wire_join(&lively, &a, 2);
-	wire_join(&silent, &a, 1);
 	began = now_ms();
+	wire_join(&silent, &a, 1);
 	json_decref(wire_expect(&silent, "ping"));
 	while (!ended) {
 		json_t *frame = wire_receive(&lively, 20);
@@ -343,7 +343,7 @@ static void a_silent_peer_is_asked_and_then_left(void **state)
 		json_decref(wire_receive(&silent, 0));	/* it is asked more than once */
 		ended = recv(silent.fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0;
 	}
-	assert_true(now_ms() - began >= 300);	/* and within the bound, on a quiet machine */
+	assert_true(now_ms() - began >= 1500);	/* and within the bound, on a quiet machine */
 	wire_ping(&lively);
 	wire_close(&lively);
 	wire_close(&silent);
@@ -371,7 +371,6 @@ static void who_does_not_read_is_left(void **state)
 	uint8_t *ping = frame_bytes(json_pack("{s:s}", "type", "ping"), &size), many[4096];
 	struct engine_address a;
 	struct engine_fix f;
-	int fds;
 
 	(void)state;
 	engine_fix_start(&f, patient);
@@ -382,12 +381,9 @@ static void who_does_not_read_is_left(void **state)
 	wire_dial_small(&w, &a);
 	wire_send(&w, wire_hello(9));
 	json_decref(wire_expect(&w, "hello"));
-	fds = engine_fix_quiet(&f, 0);
 	/* The engine reads on until it has closed its end. */
-	while (engine_fix_count_fds() == fds) {
-		wire_write(&w, many, used);
+	while (wire_write(&w, many, used))
 		wire_ping(&honest);
-	}
 	wire_expect_fault(&f, "does not read");
 	wire_ping(&honest);
 	wire_close(&w);

@@ -215,16 +215,17 @@ static void a_cable_that_is_pulled_out_loses_the_peer_and_put_in_finds_it(void *
 	owner = attach(0, "kv");
 	engine_fix_memory(owner, 4096);
 	user = attach(1, NULL);
+	began = now_ms();		/* since then they have heard of each other */
 	id = far_open_it(user, tent_client_segment(owner));
 	for (int i = 0; i < 2; i++) {
 		hosts_cut(&hosts);
-		began = now_ms();
 		far_expect_buffers(user, id, -TENT_RULE_TARGET_PEER);
 		ms = now_ms() - began;
-		assert_in_range(ms, 1000, 60000);
+		assert_in_range(ms, 3000, 60000);
 		if (ms > DEAD_AFTER_MS)		/* on a machine that others use */
 			print_message("took %ld ms, not %d\n", ms, DEAD_AFTER_MS);
 		engine_fix_memory(owner, 4096);
+		began = now_ms();
 		hosts_heal(&hosts);
 		far_expect_buffers(user, id, i + 2);
 		assert_int_equal(far_open_it(user, tent_client_segment(owner)), id);

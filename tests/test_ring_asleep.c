@@ -6,14 +6,16 @@
 #include "tests/ring_fake.h"
 
 #include <poll.h>
+#include <sys/syscall.h>
 
 #include "ring/client_ring.h"
 #include "ring/wake.h"
 #include "tests/barrier.h"
+#include "tests/common/asleep.h"
 
 #define FOREVER UINT64_MAX
 #define ROUNDS 4000u
-#define LATE_MS 200		/* longer than a client is likely to be off its core */
+#define LATE_MS 200
 #define SLICE_MS 1000		/* a client that nobody wakes at all looks after this */
 #define RESCUED_MOST 10u
 
@@ -66,14 +68,17 @@ static void publish_nop(struct tent_ring *r)
 /* ---- the engine -------------------------------------------------------------- */
 
 static uint32_t rescued;	/* sleeps that only a late look ended */
+static pid_t client_tid;
 
 /* Who was missed: a client that published unheard, or that sleeps beside what it waits
- * for. True: there was one. */
+ * for. True: there was one. One that does not sleep is off its core, and may yet signal. */
 static bool look_late(struct ring_host *h)
 {
 	struct pollfd p = { .fd = h->event_fd, .events = POLLIN };
 	uint32_t nr;
 
+	if (!is_asleep(getpid(), client_tid))
+		return false;
 	if (load_relaxed(&h->client_line->cq_head) != h->cq_tail && ring_host_client_waits(h)) {
 		ring_host_wake_client(h);
 		return true;
@@ -134,6 +139,7 @@ static void *sleepy_main(void *host)
 static void sleepy_start(struct pair *p)
 {
 	rescued = 0;
+	client_tid = (pid_t)syscall(SYS_gettid);
 	store_relaxed(&sleepy.stop, 0u);
 	assert_int_equal(pthread_create(&sleepy.thread, NULL, sleepy_main, p->host), 0);
 	sleepy.runs = true;

@@ -8,8 +8,12 @@
 
 #include <dirent.h>
 #include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "io/backends.h"
@@ -116,6 +120,28 @@ static inline int fix_count(const char *path)
 		n++;
 	closedir(d);
 	return n;
+}
+
+static inline void *fix_tell_tid(void *tid)
+{
+	*(int *)tid = (int)syscall(SYS_gettid);
+	return NULL;
+}
+
+/* Threads that there are without ours. A sanitizer keeps one of its own from the first on;
+ * one that was joined is in /proc a moment longer. */
+static inline int fix_settle_threads(void)
+{
+	pthread_t thread;
+	char path[64];
+	int tid = 0;
+
+	assert_int_equal(pthread_create(&thread, NULL, fix_tell_tid, &tid), 0);
+	pthread_join(thread, NULL);
+	snprintf(path, sizeof(path), "/proc/self/task/%d", tid);
+	while (access(path, F_OK) == 0)
+		sched_yield();
+	return fix_count("/proc/self/task");
 }
 
 #endif /* TENT_TEST_SHM_FIX_H */

@@ -18,6 +18,7 @@
 #include "tests/common/rig.h"
 
 #define FOREVER UINT64_MAX
+#define LONG_NS 10000000000ull	/* of a wait that ought not to sleep; its end, if it does */
 #define SLEEPS_MOST 100u
 
 typedef void (*edge_hook)(void *arg);
@@ -130,7 +131,7 @@ static void a_client_looks_again_before_it_sleeps(void **state)
 
 	publish_nop(p->ring);
 	at_barrier = complete_unseen;
-	assert_int_equal(tent_ring_wait(p->ring, 1000000), 0);
+	assert_int_equal(tent_ring_wait(p->ring, LONG_NS), 0);
 	assert_null(at_barrier);
 	assert_int_equal(futex_sleeps, 0);
 }
@@ -141,7 +142,7 @@ static void a_client_that_waits_for_a_verdict_looks_again_before_it_sleeps(void 
 
 	publish_nop(p->ring);
 	at_barrier = complete_unseen;
-	assert_int_equal(tent_ring_wait_consumed(p->ring, p->ring->tail, 1000000), 0);
+	assert_int_equal(tent_ring_wait_consumed(p->ring, p->ring->tail, LONG_NS), 0);
 	assert_null(at_barrier);
 	assert_int_equal(futex_sleeps, 0);
 }
@@ -157,7 +158,7 @@ static void a_client_looks_again_whether_its_ring_ended(void **state)
 
 	publish_nop(p->ring);
 	at_barrier = end_unseen;
-	assert_int_equal(tent_ring_wait(p->ring, 1000000), TENT_ERR_PROTOCOL);
+	assert_int_equal(tent_ring_wait(p->ring, LONG_NS), TENT_ERR_PROTOCOL);
 	assert_int_equal(futex_sleeps, 0);
 }
 
@@ -177,7 +178,7 @@ static void a_wake_that_comes_before_the_sleep_ends_it(void **state)
 
 	publish_nop(p->ring);
 	at_futex = complete_and_wake;
-	assert_int_equal(tent_ring_wait(p->ring, 1000000000), 0);
+	assert_int_equal(tent_ring_wait(p->ring, LONG_NS), 0);
 	assert_int_equal(futex_sleeps, 1);
 }
 

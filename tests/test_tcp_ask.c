@@ -335,7 +335,6 @@ static void tune_base(struct engine_config *c)
 	wire_set(c, "peers/keepalive_ms", "20000");
 	wire_set(c, "transports/tcp/chunk_bytes", "65536");
 	wire_set(c, "transports/tcp/crc32c", "true");
-	wire_set(c, "transports/tcp/fence_ms", "400");
 	wire_set(c, "engine/priorities", "false");
 }
 
@@ -343,6 +342,7 @@ static void tune_patient(struct engine_config *c)
 {
 	tune_base(c);
 	wire_set(c, "engine/request_timeout_ms", "60000");
+	wire_set(c, "transports/tcp/fence_ms", "60000");
 }
 
 static void tune_hasty(struct engine_config *c)

@@ -200,24 +200,24 @@ static void a_cable_that_is_pulled_out_ends_what_is_under_way(void **state)
 {
 	struct pair p;
 	int completed = 0;
-	long began;
+	long began = now_ms();		/* since then they have heard of each other */
 
 	(void)state;
 	if (!permitted)
 		skip();
 	pair_open(&p, HOSTS_IPV4, "");
-	expect_all(&p, TENT_OPCODE_WRITE, 1);
 	for (int round = 0; round < 2; round++) {
 		int opcode = round ? TENT_OPCODE_READ : TENT_OPCODE_WRITE;
 
+		expect_all(&p, opcode, (uint32_t)round + 1);
 		hosts_cut(&hosts);
-		began = now_ms();
 		submit_all(&p, opcode);
 		check_ends(&p, -1, &completed);
 		assert_int_equal(completed, 0);
-		assert_in_range(now_ms() - began, 500, 60000);
+		assert_in_range(now_ms() - began, 3000, 60000);
 		if (now_ms() - began > 5500)	/* docs/peers.md: 3.1 s and 2 s */
 			print_message("took %ld ms\n", now_ms() - began);
+		began = now_ms();
 		hosts_heal(&hosts);
 		far_expect_buffers(p.user, p.id, 1);
 		expect_all(&p, opcode, (uint32_t)round + 10);

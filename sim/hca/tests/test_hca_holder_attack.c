@@ -89,7 +89,7 @@ static void one_who_asks_and_does_not_read_is_put_out(void **state)
 	int s = host_connect(), rc = 0;
 
 	(void)state;
-	for (int i = 0; i < 20000 && !rc; i++)
+	while (!rc)
 		rc = host_put(s, &r, sizeof(r), NULL, 0, 0);
 	assert_int_equal(rc, -EPIPE);
 	close(s);

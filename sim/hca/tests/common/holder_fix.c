@@ -74,7 +74,7 @@ int holder_fix_event(struct host *h, struct host_event *e)
 {
 	struct pollfd p = { .fd = host_fd(h), .events = POLLIN };
 
-	return poll(&p, 1, 2000) == 1 ? host_read(h, e) : -ETIMEDOUT;
+	return poll(&p, 1, -1) == 1 ? host_read(h, e) : -errno;
 }
 
 int holder_fix_enter(void **state)

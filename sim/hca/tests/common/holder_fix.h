@@ -25,7 +25,7 @@ int holder_fix_setup(void **state);
 int holder_fix_teardown(void **state);
 
 struct host *holder_fix_join(void);
-/* The next event; waits some time for it. 0 or -errno. */
+/* The next event; waits for it. 0 or -errno. */
 int holder_fix_event(struct host *h, struct host_event *e);
 
 #endif /* TENT_SIM_HCA_TESTS_HOLDER_FIX_H */
