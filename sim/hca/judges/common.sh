@@ -38,12 +38,11 @@ host_up() {
 	ip -n $1 link set veth0 up
 }
 
-# empties HOST: within a few seconds of its last program's end nothing runs there.
+# empties HOST: some time after its last program's end nothing runs there.
 empties() {
-	local tries=0
+	local limit=$((SECONDS + LIMIT_S))
 	while ip netns pids $1 | grep -q .; do
-		tries=$((tries + 1))
-		[ $tries -lt 100 ] || return 1
+		[ $SECONDS -lt $limit ] || return 1
 		sleep 0.05
 	done
 }
@@ -121,11 +120,10 @@ is_up() {
 
 # comes_up HOST SIGN FILE PID: waits for the sign, while the server lives.
 comes_up() {
-	local tries=0
+	local limit=$((SECONDS + LIMIT_S))
 	until is_up $1 "$2" $3; do
 		kill -0 $4 2> /dev/null || return 1
-		tries=$((tries + 1))
-		[ $tries -lt 600 ] || { kill $4; return 1; }
+		[ $SECONDS -lt $limit ] || { kill $4; return 1; }
 		sleep 0.02
 	done
 }
@@ -135,7 +133,7 @@ client() {
 	local tries=0
 	until (on "$@") > $LOG/client 2>&1; do
 		tries=$((tries + 1))
-		grep -qE 'EVENT_(REJECTED|UNREACHABLE), error' $LOG/client && [ $tries -lt 10 ] ||
+		grep -qE 'EVENT_(REJECTED|UNREACHABLE), error' $LOG/client && [ $tries -lt 100 ] ||
 			return 1
 		sleep 0.2
 	done

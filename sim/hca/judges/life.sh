@@ -77,7 +77,7 @@ for first in 65534 0; do
 	as $first
 	(on $A sleep 1000) &
 	lease=$!
-	sleep 0.2
+	until [ -n "$(holders)" ]; do sleep 0.05; done
 	as 65534
 	(on $A ibv_rc_pingpong -g 0 -n 200 -c) > $LOG/server 2>&1 &
 	server=$!

@@ -81,31 +81,31 @@ for event in link=down:PORT_ERR gid.2=10.1.1.1:GID_CHANGE removed=on:DEVICE_FATA
 	with -- "stdbuf -oL ibv_asyncwatch > $LOG/events 2>&1 & p=\$!
 		until grep -q FD $LOG/events; do sleep 0.05; done
 		\$T ctl 0 set ${event%%:*}
-		for i in \$(seq 100); do grep -q event_type $LOG/events && break; sleep 0.05; done
+		until grep -q event_type $LOG/events; do sleep 0.05; done
 		kill \$p" > $LOG/out 2>&1
 	grep -q "${event#*:}" $LOG/events || judge_failed "event of ${event%%:*}" $LOG/events $LOG/out
 	ok "${event%%:*} is told as ${event#*:}"
 done
 
 says 0 "192.168.77.9" with -- 'ip addr add 192.168.77.9/24 dev veth0
-	for i in $(seq 100); do $T ctl show | grep gid.*77.9 && break; sleep 0.05; done
+	until $T ctl show | grep gid.*77.9; do sleep 0.05; done
 	ip addr del 192.168.77.9/24 dev veth0
-	for i in $(seq 100); do $T ctl show | grep -q gid.*77.9 || exit 0; sleep 0.05; done; exit 1'
+	while $T ctl show | grep -q gid.*77.9; do sleep 0.05; done'
 # Told of the change, the holder cannot look at once.
 says 0 "INJECTED" with -- 'ip addr add 192.168.77.9/24 dev veth0
-	for i in $(seq 100); do $T ctl show | grep -q gid.*77.9 && break; sleep 0.05; done
+	until $T ctl show | grep -q gid.*77.9; do sleep 0.05; done
 	for pid in $(ip netns pids $(ip netns identify)); do
 		grep -sqx tent-sim-host /proc/$pid/comm && holder=$pid
 	done
 	strace -o '$LOG'/strace -e trace=socket -e inject=socket:error=ENFILE:when=1 -p $holder &
 	until grep -qs TracerPid:.*[1-9] /proc/$holder/status; do sleep 0.02; done
 	ip addr del 192.168.77.9/24 dev veth0
-	for i in $(seq 100); do $T ctl show | grep -q gid.*77.9 || break; sleep 0.05; done
-	kill $!; wait $!; cat '$LOG'/strace; ! $T ctl show | grep gid.*77.9'
+	while $T ctl show | grep -q gid.*77.9; do sleep 0.05; done
+	kill $!; wait $!; cat '$LOG'/strace'
 says 0 "PORT_DOWN" with -- 'ip link set veth0 down
-	for i in $(seq 100); do ibv_devinfo | grep PORT_DOWN && break; sleep 0.05; done
+	until ibv_devinfo | grep PORT_DOWN; do sleep 0.05; done
 	ip link set veth0 up
-	for i in $(seq 100); do ibv_devinfo | grep -q PORT_ACTIVE && exit 0; sleep 0.05; done; exit 1'
+	until ibv_devinfo | grep -q PORT_ACTIVE; do sleep 0.05; done'
 
 with --fault loss=1% -- '$T ctl show --json' | python3 -c '
 import json, sys
@@ -117,7 +117,10 @@ ok "ctl show --json"
 
 # A message that nobody ever acknowledges, seen from outside.
 with --fault drop_requests=100% --fault timeouts=10000% -- '
-	for server in "" 127.0.0.1; do ibv_rc_pingpong -g 0 -s 20000 $server > /dev/null & sleep 0.5; done
+	ibv_rc_pingpong -g 0 -s 20000 > /dev/null &
+	until grep -qi ":4853 .* 0A " /proc/net/tcp /proc/net/tcp6; do sleep 0.05; done
+	ibv_rc_pingpong -g 0 -s 20000 127.0.0.1 > /dev/null &
+	until $T ctl 0 show --json | grep -q "bytes_in_flight.*[1-9]"; do sleep 0.05; done
 	$T ctl 0 show --json; kill %1 %2' 2> $LOG/out | python3 -c '
 import json, sys
 device, = json.load(sys.stdin)
@@ -148,12 +151,21 @@ says 0 "PORT_ACTIVE" ip netns exec $B setpriv --reuid 65534 --regid 65534 --clea
 # ---- hosts
 
 says 7 "host 1 of 3" $SIM hosts 3 -- bash -c 'echo host $TENT_SIM_HOST of $TENT_SIM_HOSTS
-	[ $TENT_SIM_HOST = 2 ] || sleep 60; sleep 1; exit 7'
+	touch '$LOG'/host$TENT_SIM_HOST; [ $TENT_SIM_HOST = 2 ] || sleep 1000
+	until [ -e '$LOG'/host1 ]; do sleep 0.05; done; exit 7'
 says 0 "1000 iters" $SIM hosts 2 --link ib -- bash -c 'if [ $TENT_SIM_HOST = 1 ]
-	then ibv_rc_pingpong; else sleep 1; ibv_rc_pingpong $TENT_SIM_ADDRESS_1; fi'
-timeout -s KILL 1 $SIM hosts 2 sleep 60 > /dev/null 2>&1
+	then ibv_rc_pingpong
+	else until ibv_rc_pingpong $TENT_SIM_ADDRESS_1; do sleep 0.1; done; fi'
+$SIM hosts 2 sleep 1000 > $LOG/out 2>&1 &
+hosts=$!
+until ip netns list | grep -q "tent-sim-$hosts-2"; do
+	kill -0 $hosts || judge_failed "no hosts" $LOG/out
+	sleep 0.05
+done
+kill -KILL $hosts
+wait $hosts
 says 0 "1" $SIM hosts 1 -- echo 1
-! ip netns list | grep tent-sim- || judge_failed "a namespace is left"
+! ip netns list | grep tent-sim-$hosts- || judge_failed "a namespace is left"
 ok "hosts of a killed tent-sim are taken down by the next"
 
 # ---- what the README says can be typed
@@ -168,17 +180,14 @@ done
 
 # ---- nothing is left
 
-with -- 'echo; sleep 1' > $LOG/out 2>&1 &
+with -- 'echo; until [ -e '$LOG'/killed ]; do sleep 0.05; done' > $LOG/out 2>&1 &
 until [ -s $LOG/out ]; do sleep 0.05; done
 for pid in $(ip netns pids $A); do
 	[ "$(cat /proc/$pid/comm)" != tent-sim-host ] || kill -9 $pid
 done
+touch $LOG/killed
 wait $!
 says 0 "mlx5_0" with -- ibv_devices
-for i in $(seq 100); do
-	ip netns pids $A | grep -q . || break
-	sleep 0.05
-done
-! ip netns pids $A | grep . || judge_failed "a process is left"
+empties $A || judge_failed "a process is left"
 ok "no process is left"
 echo "tool: $passed checks passed"
