@@ -341,7 +341,7 @@ static void every_handle_is_stale_in_a_forked_child(void **state)
 	child = fork();
 	assert_true(child >= 0);
 	if (!child) {
-		alarm(60);
+		alarm(600);
 		_exit(tent_available(f->engine) != 0 ||
 		      tent_submit_v1(f->engine, batch, &r, 1) != TENT_ERR_STALE_HANDLE ||
 		      tent_free_batch(f->engine, batch) != TENT_ERR_STALE_HANDLE ||
@@ -401,7 +401,7 @@ static void a_forked_child_can_have_an_engine_of_its_own(void **state)
 
 	assert_true(child >= 0);
 	if (!child) {
-		alarm(60);
+		alarm(600);
 		_exit(child_makes_its_own_engine(*state));
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);

