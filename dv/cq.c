@@ -5,42 +5,56 @@
 #include "dv/cq.h"
 
 #define CQE_BYTES 64u		/* at the end of each entry */
-#define CI_MASK 0xffffffu	/* bits of it that the card is told */
+#define CI_MASK 0xffffffu	/* bits of a position that the card is told */
 
 enum { SET_CI, ARM };		/* words of the doorbell record */
 
 int dv_cq_init(struct dv_cq *cq, const struct mlx5dv_cq *dv)
 {
 	uint32_t nr = dv->cqe_cnt;
+	uint8_t *cqe;
 
 	if ((dv->cqe_size != 64 && dv->cqe_size != 128) || nr == 0 || nr & (nr - 1) ||
 	    nr > CI_MASK)
 		return -EINVAL;
+	cqe = (uint8_t *)dv->buf + dv->cqe_size - CQE_BYTES;
 	*cq = (struct dv_cq) {
-		.cqes  = (uint8_t *)dv->buf + dv->cqe_size - CQE_BYTES,
-		.nr    = nr,
-		.shift = dv->cqe_size == 128 ? 7 : 6,
-		.cqn   = dv->cqn,
-		.dbrec = dv->dbrec,
-		.uar   = dv->cq_uar,
+		.next	= cqe,
+		.stop	= cqe + (size_t)nr * dv->cqe_size,
+		.stride = dv->cqe_size,
+		.first	= cqe,
+		.nr	= nr,
+		.cqn	= dv->cqn,
+		.dbrec	= dv->dbrec,
+		.uar	= dv->cq_uar,
 	};
-	for (uint32_t i = 0; i < nr; i++) {
-		uint8_t *cqe = cq->cqes + ((size_t)i << cq->shift);
-
-		cqe[offsetof(struct mlx5_cqe64, op_own)] = MLX5_CQE_INVALID << 4;
-	}
+	/* Not ours either, so that the owner bit alone tells an entry. */
+	for (; cqe != cq->stop; cqe += dv->cqe_size)
+		cqe[offsetof(struct mlx5_cqe64, op_own)] = MLX5_CQE_INVALID << 4 |
+							   MLX5_CQE_OWNER_MASK;
 	return 0;
+}
+
+uint32_t dv_cq_position(const struct dv_cq *cq)
+{
+	return cq->lap + (uint32_t)((size_t)(cq->next - cq->first) / cq->stride);
+}
+
+uint32_t dv_cq_untold(const struct dv_cq *cq)
+{
+	return dv_cq_position(cq) - cq->told;
 }
 
 void dv_cq_tell(struct dv_cq *cq)
 {
-	cq->told = cq->ci;
-	store_relaxed(&cq->dbrec[SET_CI], htobe32(cq->ci & CI_MASK));
+	cq->told = dv_cq_position(cq);
+	store_relaxed(&cq->dbrec[SET_CI], htobe32(cq->told & CI_MASK));
 }
 
 void dv_cq_arm(struct dv_cq *cq)
 {
-	uint32_t word = (cq->events & 3) << 28 | MLX5_CQ_DB_REQ_NOT | (cq->ci & CI_MASK);
+	uint32_t word = (cq->events & 3) << 28 | MLX5_CQ_DB_REQ_NOT |
+			(dv_cq_position(cq) & CI_MASK);
 	uint64_t both = htobe64((uint64_t)word << 32 | cq->cqn);
 
 	dv_cq_tell(cq);

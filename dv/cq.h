@@ -22,13 +22,16 @@
 #include "ring/order.h"
 
 struct dv_cq {
-	uint8_t *cqes;		/* the first one's 64 bytes that matter: its last */
-	uint32_t ci;		/* the next to read; runs free over 2^32 */
-	uint32_t nr;		/* entries, a power of two */
-	uint32_t shift;		/* an entry is 1 << shift bytes, 64 or 128 */
+	const uint8_t *next;	/* the entry to read next: its last 64 bytes */
+	const uint8_t *stop;	/* where the lap ends */
+	uint32_t stride;	/* bytes: 64 or 128 */
+	uint8_t owner;		/* bit of entries of this lap */
 	/* off the data path */
+	uint32_t lap;		/* entries read when it began; runs free over 2^32 */
+	const uint8_t *first;
+	uint32_t nr;		/* entries, a power of two */
 	uint32_t cqn;
-	uint32_t told;		/* ci in the doorbell record */
+	uint32_t told;		/* how far, in the doorbell record */
 	uint32_t events;	/* heard of; the card compares two bits of it */
 	__be32 *dbrec;
 	uint8_t *uar;
@@ -42,33 +45,58 @@ int dv_cq_init(struct dv_cq *cq, const struct mlx5dv_cq *dv);
  * overruns: at least once in its length. */
 void dv_cq_tell(struct dv_cq *cq);
 
+/* Entries read, and those of them that the card was not told of. */
+uint32_t dv_cq_position(const struct dv_cq *cq);
+uint32_t dv_cq_untold(const struct dv_cq *cq);
+
 /* Asks for one event, on the channel of the queue, when an entry comes that was not read
  * yet. Poll once more after it: what had come before brings no event. */
 void dv_cq_arm(struct dv_cq *cq);
 /* An event was read from the channel. */
 void dv_cq_event(struct dv_cq *cq);
 
-/* The next entry, or NULL. It stays as it is until the card comes round. */
-static inline const struct mlx5_cqe64 *dv_cq_next(struct dv_cq *cq)
+/* The entry that is next, be it written yet or not. */
+static inline const struct mlx5_cqe64 *dv_cq_head(const struct dv_cq *cq)
 {
-	size_t at = (size_t)(cq->ci & (cq->nr - 1)) << cq->shift;
-	const struct mlx5_cqe64 *cqe = (const struct mlx5_cqe64 *)(const void *)(cq->cqes + at);
-	uint8_t op_own = load_relaxed(&cqe->op_own);
-
-	/* Its owner bit changes with every lap of ours. */
-	if ((op_own & MLX5_CQE_OWNER_MASK) != !!(cq->ci & cq->nr) ||
-	    op_own >> 4 == MLX5_CQE_INVALID)
-		return NULL;
-	device_load_fence();	/* D3: the card writes op_own last */
-	cq->ci++;
-	return cqe;
+	return (const struct mlx5_cqe64 *)(const void *)cq->next;
 }
 
-/* Did the WQE that it names, and all before it, end well? Whatever else a card could say
- * is for dv_fault_of(): errors, data in the entry, entries of other kinds. */
-static inline bool dv_cqe_ok(const struct mlx5_cqe64 *cqe)
+/* Its op_own, to be looked at once: the card may write it now. */
+static inline uint8_t dv_cq_look(const struct dv_cq *cq)
 {
-	return (cqe->op_own & ~MLX5_CQE_OWNER_MASK) == MLX5_CQE_REQ << 4;
+	return load_relaxed(&dv_cq_head(cq)->op_own);
+}
+
+static inline bool dv_cq_is_ours(const struct dv_cq *cq, uint8_t op_own)
+{
+	return !((op_own ^ cq->owner) & MLX5_CQE_OWNER_MASK);
+}
+
+/* It is ours, and the WQE that it names and all before it ended well. Whatever else a card
+ * could say is for dv_fault_of(): errors, data in the entry, entries of other kinds. */
+static inline bool dv_cq_is_success(const struct dv_cq *cq, uint8_t op_own)
+{
+	return op_own == (MLX5_CQE_REQ << 4 | cq->owner);
+}
+
+/* The next lap: the other owner bit. */
+static inline void dv_cq_turn(struct dv_cq *cq)
+{
+	cq->next = cq->first;
+	cq->owner ^= MLX5_CQE_OWNER_MASK;
+	cq->lap += cq->nr;
+}
+
+/* Takes the entry that is ours. It stays as it is until the card comes round. */
+static inline const struct mlx5_cqe64 *dv_cq_take(struct dv_cq *cq)
+{
+	const struct mlx5_cqe64 *cqe = dv_cq_head(cq);
+
+	device_load_fence();	/* D3: the card writes op_own last */
+	cq->next += cq->stride;
+	if (cq->next == cq->stop)
+		dv_cq_turn(cq);
+	return cqe;
 }
 
 static inline uint32_t dv_cqe_qpn(const struct mlx5_cqe64 *cqe)

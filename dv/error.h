@@ -28,7 +28,7 @@ struct dv_fault {
 	const char *text;	/* part of a sentence */
 };
 
-/* Of an entry that dv_cqe_ok() refused. One that nobody knows gets the wide answer. */
+/* Of an entry that is none of success. One that nobody knows gets the wide answer. */
 const struct dv_fault *dv_fault_of(const struct mlx5_cqe64 *cqe);
 
 /* One that names a WQE which was not posted, or is retired. */

@@ -11,21 +11,26 @@ void dv_uar_init(struct dv_uar *u, const struct mlx5dv_qp *qp)
 }
 
 int dv_sq_init(struct dv_sq *sq, const struct mlx5dv_qp *qp, uint32_t qpn, uint32_t max_reads,
-	       struct dv_uar *uar, struct dv_op *ops)
+	       struct dv_uar *uar, void *book)
 {
 	uint32_t nr_bb = qp->sq.wqe_cnt;
 
 	if (qp->sq.stride != DV_BB || nr_bb == 0 || nr_bb & (nr_bb - 1) || nr_bb > DV_SQ_MAX_BB)
 		return -EINVAL;
-	if (max_reads == 0 || uar->reg != qp->bf.reg || uar->half_bytes != qp->bf.size)
+	if (max_reads == 0 || max_reads > INT16_MAX || uar->reg != qp->bf.reg ||
+	    uar->half_bytes != qp->bf.size)
 		return -EINVAL;
 	*sq = (struct dv_sq) {
 		.buf	   = qp->sq.buf,
-		.ops	   = ops,
+		.cookies   = book,
+		.blocks	   = (struct dv_block *)((void **)book + nr_bb),
 		.mask	   = nr_bb - 1,
-		.qpn	   = qpn,
+		.end	   = nr_bb,
+		.signal_due = DV_SIGNAL_EVERY - 1,
 		.last	   = UINT32_MAX,
-		.max_reads = max_reads,
+		.max_reads = (uint16_t)max_reads,
+		.rdma_qpn_ds = dv_qpn_ds(qpn, DV_RDMA_DS),
+		.qpn	   = qpn,
 		.dbrec	   = qp->dbrec,
 		.uar	   = uar,
 	};
@@ -59,8 +64,8 @@ void dv_sq_ring(struct dv_sq *sq)
 
 	if (sq->rung == sq->pi)
 		return;
-	if (sq->unsignalled)
-		dv_sq_signal(sq, ctrl);
+	if (sq->signal_due != sq->last + DV_SIGNAL_EVERY)
+		dv_sq_signal(sq, ctrl, sq->last);
 	device_store_fence();	/* D1 */
 	store_relaxed(&sq->dbrec[MLX5_SND_DBR], htobe32(sq->pi & 0xffff));
 	register_fence();	/* D2 */
@@ -79,8 +84,9 @@ static void pad(struct dv_sq *sq, uint32_t nr_bb)
 	for (; nr_bb; nr_bb--) {
 		struct dv_wqe_nop *w = dv_sq_block(sq, sq->pi);
 
+		dv_sq_note(sq, sq->pi, NULL, 1);
 		dv_wqe_nop(w, sq->pi, sq->qpn);
-		dv_sq_push(sq, &w->ctrl, (struct dv_op) { .nr_bb = 1 });
+		dv_sq_push(sq, &w->ctrl, sq->pi, 1);
 	}
 }
 
@@ -96,7 +102,23 @@ bool dv_sq_write_inline(struct dv_sq *sq, const struct dv_piece *p, const void *
 		return false;
 	pad(sq, padding);
 	w = dv_sq_block(sq, sq->pi);
+	dv_sq_note(sq, sq->pi, cookie, (uint8_t)nr_bb);
 	dv_wqe_inline(w, sq->pi, sq->qpn, p, bytes);
-	dv_sq_push(sq, &w->ctrl, (struct dv_op) { cookie, p->length, (uint8_t)nr_bb, false });
+	dv_sq_push(sq, &w->ctrl, sq->pi, nr_bb);
 	return true;
+}
+
+bool dv_sq_retire(struct dv_sq *sq, uint32_t last, struct dv_op *op)
+{
+	while ((int32_t)(last - sq->ci) >= 0 && sq->ci != sq->pi) {
+		uint32_t at = sq->ci & sq->mask;
+
+		*op = (struct dv_op) {
+			.cookie = sq->cookies[at], .length = dv_wqe_length(dv_sq_block(sq, at)),
+		};
+		dv_sq_free(sq, sq->ci + sq->blocks[at].nr_bb, sq->mask + 1, sq->blocks[at].reads);
+		if (op->cookie)
+			return true;
+	}
+	return false;
 }

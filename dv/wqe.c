@@ -10,7 +10,7 @@ void dv_wqe_inline(struct dv_wqe_inline *w, uint32_t pi, uint32_t qpn,
 	uint32_t ds = dv_inline_ds(p->length);
 	uint8_t *last = (uint8_t *)w + (ds - 1) * DV_SEGMENT;
 
-	w->ctrl = dv_ctrl(MLX5_OPCODE_RDMA_WRITE, pi, qpn, ds);
+	w->ctrl = dv_ctrl(MLX5_OPCODE_RDMA_WRITE, pi, dv_qpn_ds(qpn, ds));
 	w->raddr = (struct mlx5_wqe_raddr_seg) {
 		.raddr = htobe64(p->remote),
 		.rkey  = htobe32(p->rkey),

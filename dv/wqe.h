@@ -71,40 +71,53 @@ static inline uint32_t dv_inline_bb(uint32_t length)
 	return ((uint32_t)offsetof(struct dv_wqe_inline, bytes) + length + DV_BB - 1) / DV_BB;
 }
 
+/* Which QP, and how long: the same in all WQEs of a queue and shape. */
+static inline __be32 dv_qpn_ds(uint32_t qpn, uint32_t ds)
+{
+	return htobe32(qpn << 8 | ds);
+}
+
 /* pi: of the WQE's first block, of which it holds 16 bits. */
-static inline struct mlx5_wqe_ctrl_seg dv_ctrl(uint8_t opcode, uint32_t pi, uint32_t qpn,
-					       uint32_t ds)
+static inline struct mlx5_wqe_ctrl_seg dv_ctrl(uint8_t opcode, uint32_t pi, __be32 qpn_ds)
 {
 	return (struct mlx5_wqe_ctrl_seg) {
 		.opmod_idx_opcode = htobe32((pi & 0xffff) << 8 | opcode),
-		.qpn_ds		  = htobe32(qpn << 8 | ds),
+		.qpn_ds		  = qpn_ds,
 	};
 }
 
-/* opcode: MLX5_OPCODE_RDMA_WRITE, which reads local memory, or MLX5_OPCODE_RDMA_READ. */
-static inline void dv_wqe_rdma(struct dv_wqe_rdma *w, uint8_t opcode, uint32_t pi, uint32_t qpn,
-			       const struct dv_piece *p)
+/* opcode: MLX5_OPCODE_RDMA_WRITE, which reads local memory, or MLX5_OPCODE_RDMA_READ.
+ * qpn_ds: with DV_RDMA_DS. */
+static inline void dv_wqe_rdma(struct dv_wqe_rdma *w, uint8_t opcode, uint32_t pi,
+			       __be32 qpn_ds, const struct dv_piece *p)
 {
-	w->ctrl = dv_ctrl(opcode, pi, qpn, DV_RDMA_DS);
-	w->raddr = (struct mlx5_wqe_raddr_seg) {
-		.raddr	    = htobe64(p->remote),
-		.rkey	    = htobe32(p->rkey),
-	};
-	w->data = (struct mlx5_wqe_data_seg) {
-		.byte_count = htobe32(p->length),
-		.lkey	    = htobe32(p->lkey),
-		.addr	    = htobe64(p->local),
-	};
+	w->ctrl = dv_ctrl(opcode, pi, qpn_ds);
+	w->raddr.raddr	   = htobe64(p->remote);
+	w->raddr.rkey	   = htobe32(p->rkey);
+	w->raddr.reserved  = 0;
+	w->data.byte_count = htobe32(p->length);
+	w->data.lkey	   = htobe32(p->lkey);
+	w->data.addr	   = htobe64(p->local);
 }
 
 static inline void dv_wqe_nop(struct dv_wqe_nop *w, uint32_t pi, uint32_t qpn)
 {
-	w->ctrl = dv_ctrl(MLX5_OPCODE_NOP, pi, qpn, DV_NOP_DS);
+	w->ctrl = dv_ctrl(MLX5_OPCODE_NOP, pi, dv_qpn_ds(qpn, DV_NOP_DS));
 }
 
 /* bytes: what goes to p->remote, p->length <= DV_INLINE_MAX of them, readable by the CPU;
  * p->local and p->lkey play no part. */
 void dv_wqe_inline(struct dv_wqe_inline *w, uint32_t pi, uint32_t qpn,
 		   const struct dv_piece *p, const void *bytes);
+
+/* Bytes of any WQE that carries some: data and inline data have their length in one place. */
+static inline uint32_t dv_wqe_length(const void *wqe)
+{
+	const struct dv_wqe_rdma *w = wqe;
+
+	static_assert(offsetof(struct dv_wqe_rdma, data.byte_count) ==
+		      offsetof(struct dv_wqe_inline, head.byte_count), "the same segment");
+	return be32toh(w->data.byte_count) & DV_PIECE_MAX;
+}
 
 #endif /* TENT_DV_WQE_H */

@@ -55,7 +55,7 @@ static void an_rdma_wqe_is_these_48_bytes(uint8_t opcode)
 		union slot s;
 
 		memset(&s, dirt, sizeof(s));
-		dv_wqe_rdma(&s.rdma, opcode, PI, QPN, &piece);
+		dv_wqe_rdma(&s.rdma, opcode, PI, dv_qpn_ds(QPN, DV_RDMA_DS), &piece);
 		expect(&s, golden, sizeof(golden), (uint8_t)dirt);
 	}
 }

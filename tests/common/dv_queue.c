@@ -16,7 +16,7 @@
 static void init(struct dv_queue *q)
 {
 	dv_uar_init(&q->uar, &q->qp);
-	assert_int_equal(dv_sq_init(&q->sq, &q->qp, QUEUE_QPN, QUEUE_READS, &q->uar, q->ops), 0);
+	assert_int_equal(dv_sq_init(&q->sq, &q->qp, QUEUE_QPN, QUEUE_READS, &q->uar, q->book), 0);
 	assert_int_equal(dv_cq_init(&q->cq, &q->dcq), 0);
 }
 
@@ -26,7 +26,7 @@ void dv_queue_open(struct dv_queue *q, uint32_t nr_bb, uint32_t cqe_bytes, uint3
 					 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	assert_ptr_not_equal(m, MAP_FAILED);
-	assert_true(nr_bb <= QUEUE_BLOCKS_MAX);
+	assert_true(dv_sq_book_bytes(nr_bb) <= sizeof(q->book));
 	memset(m, 0xa5, sizeof(*m));
 	*q = (struct dv_queue) { .memory = m, .nr_bb = nr_bb, .half_bytes = half_bytes };
 	q->qp = (struct mlx5dv_qp) {
@@ -52,14 +52,20 @@ void dv_queue_seek(struct dv_queue *q, uint32_t sq_position, uint32_t cq_positio
 	uint32_t lap = cq_position & ~(q->nr_bb - 1);
 
 	init(q);
-	q->sq.pi = q->sq.ci = q->sq.rung = sq_position;
+	q->sq.pi = q->sq.rung = sq_position;
+	dv_sq_free(&q->sq, sq_position, q->nr_bb, (uint16_t)sq_position); /* READs wrap as well */
+	q->sq.reads = q->sq.done.reads;
 	q->sq.last = sq_position - 1;
+	q->sq.signal_due = q->sq.last + DV_SIGNAL_EVERY;
 	if (cq_position) {
 		q->pi = lap - q->nr_bb;
 		while (q->pi != cq_position)
 			dv_queue_complete(q, 0);
 	}
-	q->cq.ci = q->pi = cq_position;
+	q->pi = cq_position;
+	q->cq.lap = lap;
+	q->cq.next += (cq_position & (q->nr_bb - 1)) * q->dcq.cqe_size;
+	q->cq.owner = !!(cq_position & q->nr_bb);
 }
 
 uint8_t *dv_queue_register(struct dv_queue *q)

@@ -30,7 +30,7 @@ struct dv_queue {
 	struct dv_uar uar;
 	struct dv_sq sq;
 	struct dv_cq cq;
-	struct dv_op ops[QUEUE_BLOCKS_MAX];
+	_Alignas(16) uint8_t book[QUEUE_BLOCKS_MAX * 16];
 	uint32_t pi;		/* of the completion queue, as the card counts it */
 	uint32_t nr_bb;
 	uint32_t half_bytes;
