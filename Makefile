@@ -16,6 +16,7 @@
 #   layers headers  who may include whom; every header compiles alone
 #   size cost       lengths of functions and files; instructions and lines a request
 #   perf            round trips of a ring, requests a second, a neighbour, files, tcp
+#   abi-renew       stores what the libraries' ABI has gained; check compares
 #   install clean   into DESTDIR/PREFIX; removes $(B)
 #   deps deps-demo  packages that check and demo need; deps-hca, deps-python
 #
@@ -90,14 +91,14 @@ HELPERS	:= $(call progs,tests/examples/*.c tests/examples/*.cpp)
 DOORS	:= $(addprefix $(B)/tests/vectors/door_,lib ring cpp)
 FUZZERS	:= $(call progs,tests/fuzz_*.c sim/hca/tests/fuzz_*.c)
 # Tests that are scripts: they build, start and trace whole programs.
-SCRIPTS	:= tests/symbols.sh tests/readme_examples.sh tests/installed.sh tests/frozen.sh tests/foreign.sh \
+SCRIPTS	:= tests/symbols.sh tests/abi.sh tests/readme_examples.sh tests/installed.sh tests/frozen.sh tests/foreign.sh \
 	   tests/vectors.sh tests/strace_busy.sh tests/replay.sh tests/replay_kills.sh tests/perf.sh
 
 all: $(LIBS) $(TOOLS) $(PERF)
 
 tests: $(TESTS) $(HELPERS) $(DOORS)
 
-.PHONY: all sim tests python demo check check-hca check-python check-vectors check-o3 asan tsan layers headers size cost perf soak fuzz install \
+.PHONY: all sim tests python demo check check-hca check-python check-vectors check-o3 asan tsan layers headers abi-renew size cost perf soak fuzz install \
 	install-python deps deps-demo deps-hca deps-python clean check-all check-san check-copies foreign foreign-objects fuzzers FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -367,6 +368,8 @@ layers:
 	@tests/layers.sh
 headers:
 	@tests/headers.sh
+abi-renew: deps $(B)/libtent.so $(B)/libtentring.so
+	@tests/abi.sh renew
 size:
 	@mkdir -p $(B)
 	@tests/size.sh

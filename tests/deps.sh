@@ -6,7 +6,7 @@ set -eu
 
 demo="gcc libc6-dev make pkg-config libjansson-dev liburing-dev libibverbs-dev gnuplot-nox
 	fonts-dejavu-core valgrind iproute2 libssl3"
-check="libcmocka-dev g++ clang libclang-rt-14-dev binutils strace libhugetlbfs0
+check="libcmocka-dev g++ clang libclang-rt-14-dev binutils strace abigail-tools libhugetlbfs0
 	universal-ctags mandoc python3 qemu-user-static gcc-12-multilib libc6-dev-i386
 	gcc-aarch64-linux-gnu libc6-dev-arm64-cross librdmacm-dev
 	libssl-dev libmicrohttpd-dev libcurl4-openssl-dev
