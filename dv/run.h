@@ -3,9 +3,8 @@
  * run.h - the WQEs that one completion retires: the one that it names and those before it.
  *
  *	while (dv_run_next(cq, sq, &run))
- *		while ((op = dv_run_op(sq, &run, &fault)))
- *			dv_sq_free(sq, r->end, r->mask + 1, r->reads);
-	return NULL;
+ *		while (dv_run_op(sq, &run, &op))
+ *			...
  */
 #ifndef TENT_DV_RUN_H
 #define TENT_DV_RUN_H
