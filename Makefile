@@ -374,7 +374,7 @@ size:
 	@mkdir -p $(B)
 	@tests/size.sh
 
-cost: all $(B)/perf/cost_driver
+cost: all $(B)/perf/cost_driver $(SIM)
 	@perf/cost.sh
 
 perf: all

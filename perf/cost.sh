@@ -12,8 +12,10 @@
 set -eu
 B=${B:-build}
 driver=$B/perf/cost_driver
+wqe_cost=$B/perf/wqe_cost
 out=$B/cost
 rounds=256
+sim=			# what runs the counted program
 mkdir -p "$out"
 failed=0
 
@@ -22,7 +24,7 @@ failed=0
 collect() {
 	local file=$out/$1.$2.$3
 	rm -f "$file" "$file".*
-	valgrind -q --tool=callgrind --callgrind-out-file="$file" --separate-threads=yes \
+	$sim valgrind -q --tool=callgrind --callgrind-out-file="$file" --separate-threads=yes \
 		--toggle-collect="$1" --zero-before=cost_begin --dump-before=cost_end --collect-systime=yes \
 		--dump-instr=${instr:-no} --compress-pos=${positions:-yes} \
 		"$driver" "$2" "$3" > "$file.said" 2>&1 || { cat "$file.said"; exit 1; }
@@ -169,9 +171,35 @@ control() {
 		{ echo "cost: the counters miss a syscall, malloc, locked add or fence"; exit 1; }
 }
 
+# By hand in plain memory, and by libmlx5 on a software device: instructions a batch.
+wqe_count() { # dv|verbs FUNCTION BATCH
+	local driver=$wqe_cost rounds=$rounds sim=
+	[ "$1" = dv ] || { sim=$B/tent-sim; rounds=32; }
+	collect "$2" "$1" "$3"
+	awk -v n="$(instructions "$2" "$1" "$3")" -v d=$rounds 'BEGIN { printf "%.1f", n / d }'
+}
+
+share() { awk -v n="$1" -v d="$2" 'BEGIN { printf "%.1f", n / d }'; }
+
+wqe_rows() {
+	local batch
+	for batch in 1 32; do
+		row WQE dv $batch "$(share "$(wqe_count dv dv_post $batch)" $batch)" \
+			$([ $batch = 32 ] && echo 55 || echo -)
+		row "  by libmlx5" verbs $batch \
+			"$(share "$(wqe_count verbs verbs_post $batch)" $batch)" -
+	done
+	printf '%-28s %-8s %5s %10s %8s\n' "# per batch" vector batch count budget
+	for batch in 1 32; do
+		row "poll, one CQE, its requests" dv $batch "$(wqe_count dv dv_reap $batch)" \
+			$((60 + 12 * batch))
+		row "  by libmlx5" verbs $batch "$(wqe_count verbs verbs_reap $batch)" -
+	done
+}
+
 # Nothing of this may be on the path: of every function collected so far.
 clean_row() {
-	local files="$out/tent_ring_submit.* $out/poller_turn.* $out/tent_ring_poll.*"
+	local files="$out/tent_ring_submit.* $out/poller_turn.* $out/tent_ring_poll.* $out/dv_*"
 	local calls=0 ran=0 file all
 	files=$(ls $files | grep -v '\.said$')
 	for file in $files; do
@@ -231,7 +259,7 @@ if [ "${1:-}" = brief ]; then
 	exit 0
 fi
 
-objdump -d --no-show-raw-insn "$driver" > "$out/disassembly"
+objdump -d --no-show-raw-insn "$driver" "$wqe_cost" > "$out/disassembly"
 control
 "$driver" one 32 > "$out/plain"
 echo "# cost  counted by $(valgrind --version) on $(${CC:-gcc} -dumpmachine), $rounds rounds a count"
@@ -239,7 +267,8 @@ echo "# vector 2 clients, 64 regions each, 64-byte requests that cannot merge; o
 	"intent, four: four intents, full: priority, deadline and hint too, far: regions that" \
 	"the engine's hints do not tell apart; metered: one, as tentd counts it for its metrics" \
 	"(it depends on how long things take); policy, policy4: one and four under two policies" \
-	"and a contract; api: libtent's calls, pending: on a batch that has not ended"
+	"and a contract; api: libtent's calls, pending: on a batch that has not ended; dv: RDMA" \
+	"WRITEs by hand-built WQEs, verbs: by ibv_post_send and ibv_poll_cq"
 echo "# refused $(sed -n 's/^refused //p' "$out/plain") bad requests, one per rule, in the counted program"
 printf '%-28s %-8s %5s %10s %8s\n' "# per request" vector batch count budget
 
@@ -271,6 +300,7 @@ part "copying slots" ring/copy_in.h tent_copy_in
 part "region lookup, both ends" engine/region_hints.h hint_of hint_holds
 row "  layout, fields, record" one 32 "$(per_request $rest 32)" -
 count_row "reap" tent_ring_poll one 32 60
+wqe_rows
 clean_row
 echo "# in caller mode each turn also takes the drive's lock, and the C API's turn one more;" \
 	"the C API's rows are without them"
