@@ -34,6 +34,9 @@ enum transfer_state {
 	TRANSFER_CANCELING	/* the backend's, and asked back */
 };
 
+#define TRANSFER_WAYS 5		/* beside the first: what an engine has, and more */
+#define TRANSFER_HAS_REST 0x80u	/* in intent */
+
 /*
  * One accepted request. The poller's until post() answers POST_PENDING, then the
  * backend's until poll() or cancel() hands it back. The second line has the order of
@@ -51,21 +54,21 @@ struct transfer {
 	uint64_t remote_addr;		/* address in remote's owner */
 	/* 64: what was asked, and how it ended: written by whoever ends it */
 	uint8_t opcode;			/* enum tent_opcode */
-	uint8_t intent;			/* enum tent_intent, effective */
+	uint8_t intent;			/* enum tent_intent, effective; TRANSFER_HAS_REST */
 	uint8_t priority;		/* enum tent_priority, effective, never UNSPEC */
 	uint8_t level;			/* where the scheduler holds it now */
 	uint16_t flags;			/* TENT_CQE_F_* */
 	uint8_t status;			/* enum tent_task_state */
 	uint8_t transport;		/* enum tent_transport */
 	uint64_t user_data;
-	uint64_t done;			/* bytes moved so far */
+	uint64_t done;			/* bytes moved so far, on this way */
 	int32_t error;			/* enum tent_error, 0 */
 	uint32_t index;			/* in its batch */
 	uint64_t seen_ticks;		/* see struct tent_completion */
 	uint32_t posted_ticks;		/* the same */
 	uint16_t rule;			/* enum tent_rule, 0 */
 	uint8_t rail;
-	uint8_t attempts;
+	uint8_t attempts;		/* 1: the way it is on has it, or had */
 	uint64_t length;		/* bytes */
 	uint64_t deadline_ns;		/* CLOCK_MONOTONIC, 0: none */
 	/* 128 */
@@ -73,7 +76,20 @@ struct transfer {
 	uint64_t queued_ticks;		/* when it entered its level, for ageing */
 	void *backend_data;		/* the owning backend's */
 	uint8_t state;			/* enum transfer_state; the poller's */
+	/* for failover.c */
+	uint8_t why;			/* enum tent_rule that the first way ended with */
+	uint8_t hops;			/* ways that failed; with the flag FAILED_OVER, as why */
+	uint8_t rest[TRANSFER_WAYS];	/* enum tent_transport: ways that are left, in order;
+					 * only with TRANSFER_HAS_REST in intent */
 };
+
+/* A flag of a transfer that no completion shows. */
+#define TRANSFER_F_PROBE (1u << 11)	/* it tries a way that was paused */
+
+static inline uint8_t transfer_intent(const struct transfer *t)
+{
+	return t->intent & (uint8_t)~TRANSFER_HAS_REST;
+}
 
 static inline uint8_t *transfer_local(const struct transfer *t)
 {
@@ -105,11 +121,19 @@ static inline void transfer_end_by(struct transfer *t, uint16_t rule)
 }
 
 enum post_result {
-	POST_DONE,	/* ended; status, error and rule are set */
+	POST_DONE,	/* COMPLETED, and says so */
+	POST_FAILED,	/* ended otherwise; status, error and rule are set */
 	POST_MORE,	/* moved up to the budget; post it again in a later turn */
 	POST_PENDING,	/* the backend owns it now; poll() hands it back ended */
 	POST_BUSY	/* no room in the queue; untouched, post it again later */
 };
+
+/* What post() answers when it ends one with a rule. */
+static inline enum post_result post_fail(struct transfer *t, uint16_t rule)
+{
+	transfer_end_by(t, rule);
+	return POST_FAILED;
+}
 
 struct backend_options {
 	const char *faults;	/* null: injected faults, see engine/null.c; else "" */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "engine/complete.h"
+#include "engine/failover.h"
 #include "engine/indirect.h"
 #include "engine/meters.h"
 
@@ -61,9 +62,18 @@ static __attribute__((noinline)) void note_deadline(struct run *run, struct tran
 		COUNT(run->p, run->r, deadlines_infeasible, 1);
 }
 
-/* Counts what is not plainly COMPLETED. */
-static __attribute__((noinline)) void note_odd(struct run *run, const struct transfer *t)
+/* flags, status << 16, transport << 24. */
+static inline uint32_t end_word(const struct transfer *t)
 {
+	return t->flags | (uint32_t)t->status << 16 | (uint32_t)t->transport << 24;
+}
+#define IS_PLAIN(end) (((end) & 0xffffff) == TENT_STATUS_COMPLETED << 16)
+
+/* Counts what is not plainly COMPLETED. Its end_word(), now that all of it is known. */
+static __attribute__((noinline)) uint32_t note_odd(struct run *run, struct transfer *t)
+{
+	if (unlikely(t->flags & (TRANSFER_F_PROBE | TENT_CQE_F_FAILED_OVER)))
+		failover_told(run->p, t);
 	if (t->flags & TENT_CQE_F_INTENT_DOWNGRADED)
 		COUNT(run->p, run->r, downgrades_intent, 1);
 	if (t->flags & TENT_CQE_F_PRIORITY_DOWNGRADED)
@@ -79,6 +89,7 @@ static __attribute__((noinline)) void note_odd(struct run *run, const struct tra
 		COUNT(run->p, run->r, timed_out, 1);
 	else if (t->status != TENT_STATUS_COMPLETED)
 		COUNT(run->p, run->r, failed, 1);
+	return end_word(t);
 }
 
 /* What struct transfer keeps in a completion's order: user_data, bytes, error, index. */
@@ -113,13 +124,6 @@ static inline void fill(const struct run *run, const struct transfer *t,
 	}
 	memcpy(&c->rule, &t->rule, TAIL_BYTES);
 }
-
-/* flags, status << 16, transport << 24. */
-static inline uint32_t end_word(const struct transfer *t)
-{
-	return t->flags | (uint32_t)t->status << 16 | (uint32_t)t->transport << 24;
-}
-#define IS_PLAIN(end) (((end) & 0xffffff) == TENT_STATUS_COMPLETED << 16)
 
 /* ---- batches that end in one completion -------------------------------- */
 
@@ -195,7 +199,7 @@ static inline uint32_t note(struct run *run, struct transfer *t)
 	uint32_t end = end_word(t);
 
 	if (unlikely(!IS_PLAIN(end)))
-		note_odd(run, t);
+		end = note_odd(run, t);
 	run->moved[t->opcode] += t->done;
 	return end;
 }

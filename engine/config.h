@@ -39,6 +39,12 @@ struct engine_config {
 	int default_priority;		/* intent/default_priority */
 	uint32_t turn_slots;		/* engine/turn_slots */
 	uint64_t turn_bytes;		/* engine/turn_bytes */
+	/* failover */
+	uint32_t failover_attempts;	/* max_failover_attempts */
+	uint32_t path_errors;		/* failover/error_threshold; 0: nothing is paused */
+	uint64_t path_window_ns;	/* failover/error_window_ms */
+	uint64_t path_pause_ns;		/* failover/cooldown_ms */
+	uint64_t path_pause_max_ns;	/* failover/cooldown_max_ms */
 	/* limits */
 	uint32_t rings_max;		/* limits/rings_per_client */
 	uint32_t clients_max;		/* limits/clients */

@@ -16,7 +16,7 @@
 #define NO_METRICS "a program serves no metrics by HTTP; tentd does, with metrics/*"
 #define METRICS_FIXED "tentd serves Prometheus text when it is asked, on one thread"
 #define NO_TOPOLOGY "this build uses no NIC; there is nothing to choose from"
-#define NO_FAILOVER "this build has one transport to memory, so a failed request ends FAILED"
+#define FAILOVER "the poller fails over, polled for or not; max_failover_attempts 0: it does not"
 #define NO_QUEUE "the engine always queues by priority, with limits/* and engine/* as bounds"
 #define SHM_MEMFD "shared memory is always an anonymous sealed memfd"
 #define SHM_STREAM "transports/shm/stream_bytes says which copies bypass the cache"
@@ -26,8 +26,7 @@ static const struct config_foreign foreign[] = {
 	{ "log_level", NULL, "the library logs nothing; every call reports its own error" },
 	{ "verbose", "false", "the library logs nothing; every call reports its own error" },
 	{ "merge_requests", "false", "every request is moved as it was submitted" },
-	{ "max_failover_attempts", "0", NO_FAILOVER },
-	{ "enable_auto_failover_on_poll", "false", NO_FAILOVER },
+	{ "enable_auto_failover_on_poll", "true", FAILOVER },
 	{ "enable_progress_worker", "true", "the poller makes progress, polled for or not" },
 	{ "enable_runtime_queue", NULL, NO_QUEUE },
 	{ "runtime_queue/max_outstanding_owners", NULL, NO_QUEUE },

@@ -13,7 +13,7 @@ struct contract_set *contracts_compile(const struct engine *e,
 		.default_priority = (uint8_t)e->config.default_priority,
 	};
 
-	planner_init(&planner, p->queues, p->nr_queues);
+	planner_init(&planner, p->queues, p->nr_queues, NULL);
 	return contract_set_create(c, &w, rc);
 }
 

@@ -95,6 +95,9 @@ static struct poller_options poller_settings(struct engine *e, uint32_t index)
 		.core = c->cores[index], .spin_ns = c->spin_ns, .age_ns = c->age_ns,
 		.request_timeout_ns = c->request_timeout_ns, .turn_slots = c->turn_slots,
 		.turn_bytes = c->turn_bytes, .metered = c->metered,
+		.failover_attempts = c->failover_attempts, .path_errors = c->path_errors,
+		.path_window_ns = c->path_window_ns, .path_pause_ns = c->path_pause_ns,
+		.path_pause_max_ns = c->path_pause_max_ns,
 		.no_priorities = c->no_priorities,
 		.answer_fd = e->answer_fd, .event_fd = e->pollers[index].event_fd,
 	};

@@ -23,6 +23,9 @@ struct question {
 	struct transfer *transfers;
 	struct transfer **list;	/* of all transfers */
 	struct judge judge;
+	struct planner planner;
+	uint32_t kinds[KINDS];
+	uint32_t attempts;	/* further ones of a request that a transport failed */
 };
 
 /* ---- reading ----------------------------------------------------------- */
@@ -158,6 +161,7 @@ static struct explained explained_of(const struct question *q, uint32_t i)
 		.name_length = HAS(r, policy_name) ? (uint32_t)length : 0,
 		.hint = HAS(r, transport_hint) ? r->transport_hint : 0,
 		.queues = q->judge.queues, .nr_queues = q->judge.nr_queues,
+		.paths = q->planner.paths, .attempts = q->attempts,
 	};
 }
 
@@ -218,11 +222,11 @@ static json_t *plan_json(const struct question *q, uint32_t i)
 	const struct transfer *t = &q->transfers[i];
 	const struct explained x = explained_of(q, i);
 
-	return json_pack("{s:s,s:s,s:s,s:s,s:o}",
+	return json_pack("{s:s,s:s,s:s,s:s,s:o,s:o}",
 		"transport", t->queue ? t->queue->ops->name : "none",
 		"local", kind_of(t->local), "remote", kind_of(t->remote),
 		"why", why_planned(&q->slots[i].request, t, x.contract),
-		"others", explained_others(&x));
+		"fallbacks", explained_fallbacks(&x), "others", explained_others(&x));
 }
 
 /* An expired deadline is kept: the request is served, and counted as infeasible. */
@@ -296,12 +300,15 @@ static void judge_open(const struct engine *e, const struct client *c, struct qu
 {
 	const struct engine_poller *p = &e->pollers[c->tenant->nr_rings ? c->tenant->poller : 0];
 
+	q->attempts = e->config.failover_attempts;
 	q->judge = (struct judge){
 		.space = &c->space, .handles = c->space.handles,
 		.contract = c->space.contract, .queues = p->queues,
 		.nr_queues = p->nr_queues, .now_ns = clock_monotonic_ns(),
 		.slot_flags = q->count ? q->slots[0].flags & TENT_SLOT_F_LEGACY : 0,
 	};
+	q->planner.paths = poller_paths(p->poller);
+	judge_settle(&q->judge, &q->planner, q->kinds);
 }
 
 void client_explain(struct engine *e, struct client *c, struct ctl_message *m)

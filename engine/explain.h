@@ -14,6 +14,8 @@ struct explained {
 	const char *cell;		/* its policy's name */
 	uint32_t name_length;
 	int32_t hint;
+	struct paths *paths;
+	uint32_t attempts;		/* further ones, when a transport fails it */
 	struct backend_queue *const *queues;
 	uint32_t nr_queues;
 };
@@ -22,6 +24,8 @@ struct explained {
 json_t *explained_effective(const struct explained *x);
 /* Each transport that does not move it, with the reason. */
 json_t *explained_others(const struct explained *x);
+/* Those that it goes by next when that fails it, in order. */
+json_t *explained_fallbacks(const struct explained *x);
 /* Why the name of a policy did not count. */
 uint16_t explained_name_rule(const struct explained *x);
 

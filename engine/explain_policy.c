@@ -5,6 +5,7 @@
 
 #include "engine/contract_set.h"
 #include "engine/explain.h"
+#include "engine/failover.h"
 #include "engine/words.h"
 
 /* ---- the policy -------------------------------------------------------- */
@@ -13,7 +14,7 @@
 static const struct policy *policy_of(const struct explained *x, uint16_t *rule)
 {
 	struct policy_question q = {
-		.name = x->cell, .name_length = x->name_length, .intent = x->t->intent,
+		.name = x->cell, .name_length = x->name_length, .intent = transfer_intent(x->t),
 		.priority = x->t->priority, .length = x->t->length,
 		.file = x->t->remote && x->t->remote->file,
 		.same_machine = !(x->t->remote && x->t->remote->far),
@@ -90,11 +91,12 @@ static json_t *actions_json(uint8_t actions)
 
 static void add_terms(json_t *to, const struct explained *x)
 {
-	const struct qos_terms *t = x->contract ? &x->contract->terms[x->t->intent] : NULL;
+	const struct qos_terms *t = x->contract ? &x->contract->terms[transfer_intent(x->t)] : NULL;
 	char matched[CONTRACT_NAME_SIZE + 32] = "compatibility_default";
 
 	if (x->contract)
-		contract_matched_name(x->contract, x->t->intent, matched, sizeof(matched));
+		contract_matched_name(x->contract, transfer_intent(x->t), matched,
+				      sizeof(matched));
 	json_object_set_new(to, "matched_policy", json_string(matched));
 	if (!t)
 		return;
@@ -112,7 +114,7 @@ static void add_terms(json_t *to, const struct explained *x)
 json_t *explained_effective(const struct explained *x)
 {
 	json_t *to = json_pack("{s:o,s:o}",
-		"intent", word_json(WORD_INTENT, x->t->intent),
+		"intent", word_json(WORD_INTENT, transfer_intent(x->t)),
 		"priority", word_json(WORD_PRIORITY, x->t->priority));
 
 	add_policy(to, x);
@@ -135,6 +137,8 @@ static const char *why_not(const struct explained *x, const struct plan_list *li
 		return "the policy does not list it";
 	if (t->local && t->remote && !q->ops->reaches(q->inst, t->local, t->remote))
 		return "it does not reach both ends";
+	if (paths_is_paused(x->paths, q->ops->transport, path_epoch(t->remote)))
+		return "it is paused after failures";
 	return list->nr ? "the policy prefers another" : "another comes first";
 }
 
@@ -152,4 +156,19 @@ json_t *explained_others(const struct explained *x)
 				"transport", q->ops->name, "why_not", why_not(x, &list, q)));
 	}
 	return others;
+}
+
+json_t *explained_fallbacks(const struct explained *x)
+{
+	uint8_t ways[TRANSFER_WAYS];
+	json_t *names = json_array();
+	struct planner planner;
+	uint32_t nr;
+
+	planner_init(&planner, x->queues, x->nr_queues, x->paths);
+	nr = x->t->length && x->t->queue ?
+	     failover_ways(&planner, x->contract, x->attempts, x->t, ways) : 0;
+	for (uint32_t i = 0; i < nr; i++)
+		json_array_append_new(names, word_json(WORD_TRANSPORT, ways[i]));
+	return names;
 }

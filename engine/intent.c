@@ -137,7 +137,7 @@ static void make_kinds(const struct judge *j, uint32_t kinds[KINDS])
 
 void judge_settle(struct judge *j, struct planner *planner, uint32_t kinds[KINDS])
 {
-	planner_init(planner, j->queues, j->nr_queues);
+	planner_init(planner, j->queues, j->nr_queues, planner->paths);
 	j->planner = planner;
 	make_kinds(j, kinds);
 	j->own_kinds = kinds;
@@ -196,7 +196,7 @@ static void bench_open(struct bench *b, const struct judge *j, struct unsettled 
 		bench_init(b, j, j->kinds, j->planner, own, shift);
 		return;
 	}
-	planner_init(&u->planner, j->queues, j->nr_queues);
+	planner_init(&u->planner, j->queues, j->nr_queues, NULL);
 	make_kinds(j, u->kinds);
 	bench_init(b, j, j->contract ? j->contract->kinds : u->kinds, &u->planner, own, shift);
 }

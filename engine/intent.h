@@ -55,8 +55,8 @@ enum short_way {
 	SHORT_SOME	/* those whose kind says nothing else */
 };
 
-/* For a judge with space, queues, one_level and hints. The others outlive it, and are
- * filled in. */
+/* For a judge with space, queues, contract, one_level and hints. The others outlive it, and
+ * are filled in; planner->paths is there already, or NULL. */
 void judge_settle(struct judge *j, struct planner *planner, uint32_t kinds[KINDS]);
 
 /* Goes by another contract from now on; NULL: by none. */

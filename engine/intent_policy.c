@@ -48,5 +48,7 @@ struct fault contract_fault(const struct bench *b, const struct wanted *w, const
 	t->flags |= kind & KIND_LOWERED ? TENT_CQE_F_PRIORITY_DOWNGRADED : 0;
 	list = contract_list(c, p);
 	rule = plan_search(b->planner, &list, w->hint, t);
+	if (!rule && q.name_length && !lowered)
+		plan_rest(b->planner, &list, t); /* its name is not kept */
 	return (struct fault){ rule, w->hint };
 }

@@ -109,13 +109,22 @@ static void count(struct meters *m, struct times *k, const struct transfer *t)
 
 	stat_add(&x->requests, 1);
 	stat_add(&x->bytes, t->done);
-	stat_add(&x->attempts, t->attempts);
+	stat_add(&x->attempts, t->attempts);	/* of hops those are counted already */
 	stat_add(&x->attempt_failures, t->attempts - (t->attempts && completed));
 	observe(&x->size, mark_of(&meter_size, t->length));
 	if (likely(completed))
 		count_completed(m, k, t, x);
 	else
 		stat_add(&x->failures, 1);
+}
+
+void meters_count_hop(struct meters *m, const struct transfer *t, uint8_t from)
+{
+	struct transport_meter *x = &m->transports[from][t->opcode];
+
+	stat_add(&x->attempts, 1);
+	stat_add(&x->attempt_failures, 1);
+	stat_add(&m->failovers[from][t->transport], 1);
 }
 
 void meters_count(struct meters *m, const struct tick_clock *clock,

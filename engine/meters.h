@@ -37,7 +37,7 @@ struct transport_meter {
 	uint64_t requests;	/* that ended, however */
 	uint64_t failures;	/* of these, not COMPLETED */
 	uint64_t bytes;		/* moved, those of failures too */
-	uint64_t attempts;	/* of a transport to move one, ... */
+	uint64_t attempts;	/* of this transport to move one, ... */
 	uint64_t attempt_failures; /* ... and those that did not */
 	struct histogram latency;	/* us, of those that COMPLETED: from seen to published */
 	struct histogram size;	/* bytes asked for */
@@ -45,6 +45,7 @@ struct transport_meter {
 
 struct meters {
 	struct transport_meter transports[TENT_TRANSPORT_COUNT][2]; /* by enum tent_opcode */
+	uint64_t failovers[TENT_TRANSPORT_COUNT][TENT_TRANSPORT_COUNT]; /* from, to */
 	struct histogram queue_wait;	/* us from seen to posted */
 	struct histogram transport;	/* us from posted to the transport's end */
 	struct histogram load;		/* permille of its time that a request took */
@@ -55,6 +56,9 @@ struct meters {
 void meters_count(struct meters *m, const struct tick_clock *clock,
 		  struct transfer *const *ended, uint32_t n, uint64_t device_ticks,
 		  uint64_t published_ticks);
+
+/* A transport failed t, and it goes on: that was one attempt of from. */
+void meters_count_hop(struct meters *m, const struct transfer *t, uint8_t from);
 
 /* Any thread. Adds what another poller counted. */
 void meters_add(struct meters *sum, const struct meters *m);

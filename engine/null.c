@@ -6,6 +6,7 @@
  *
  * options->faults: a list, parts separated by commas, N in 1..1000000000:
  *   fail=N	every Nth post ends FAILED with INJECTED
+ *   lose=N	every Nth post is kept and handed back FAILED, with INJECTED
  *   busy=N	every Nth post answers POST_BUSY
  *   more=N	every Nth post of a transfer that has not begun makes it a slow one: it
  *		counts only the budget of each post, like a backend that copies
@@ -25,7 +26,7 @@
 #define EVERY_MAX 1000000000u
 
 struct faults {
-	uint32_t fail, busy, more, pending;	/* 0: never */
+	uint32_t fail, lose, busy, more, pending; /* 0: never */
 	bool hold, late;
 	bool any;
 };
@@ -39,7 +40,7 @@ struct null_queue {
 	struct backend_queue base;
 	struct faults faults;
 	int event_fd;
-	uint32_t fails, busies, mores, pendings; /* posts counted so far */
+	uint32_t fails, losses, busies, mores, pendings; /* posts counted so far */
 	struct transfer_list kept;
 	struct transfer_list ended;		/* for the next poll() */
 };
@@ -76,6 +77,7 @@ static int parse_part(struct faults *f, const char *text, size_t length)
 		return 0;
 	}
 	if (parse_every(text, length, "fail", &f->fail) == 0 ||
+	    parse_every(text, length, "lose", &f->lose) == 0 ||
 	    parse_every(text, length, "busy", &f->busy) == 0 ||
 	    parse_every(text, length, "more", &f->more) == 0)
 		return 0;
@@ -195,9 +197,11 @@ post_faulty(struct null_queue *q, struct transfer *t, uint64_t budget)
 		return POST_BUSY;
 	if (t->done)
 		return go_on(t, budget);
-	if (is_due(q->faults.fail, &q->fails)) {
+	if (is_due(q->faults.fail, &q->fails))
+		return post_fail(t, TENT_RULE_INJECTED);
+	if (is_due(q->faults.lose, &q->losses)) {
 		transfer_end_by(t, TENT_RULE_INJECTED);
-		return POST_DONE;
+		return keep(q, t);
 	}
 	if (is_due(q->faults.pending, &q->pendings))
 		return keep(q, t);
@@ -222,7 +226,8 @@ static struct transfer *null_poll(struct backend_queue *base)
 	struct transfer *t;
 
 	while (!q->faults.hold && (t = transfer_list_pop(&q->kept))) {
-		finish(t);
+		if (!t->rule)
+			finish(t);
 		transfer_list_push(&q->ended, t);
 	}
 	return transfer_list_take(&q->ended);

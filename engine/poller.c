@@ -176,6 +176,10 @@ static void set_times(struct poller *p)
 	p->stale_ticks = poller_ticks(p, STALE_NS);
 	p->age_ticks = ticks_or_never(p, p->o.age_ns);
 	p->timeout_ticks = ticks_or_never(p, p->o.request_timeout_ns);
+	p->paths.errors = p->o.path_errors;
+	p->paths.window = poller_ticks(p, p->o.path_window_ns);
+	p->paths.pause = poller_ticks(p, p->o.path_pause_ns);
+	p->paths.pause_max = poller_ticks(p, p->o.path_pause_max_ns);
 }
 
 static int make_staging(struct poller *p)
@@ -226,6 +230,7 @@ int poller_create(struct poller **out, const struct poller_options *o,
 	for (uint32_t i = 0; i < nr_queues; i++)
 		if (queues[i]->ops->drop)
 			p->server = queues[i];
+	p->planner.paths = &p->paths;
 	tick_clock_calibrate(&p->clock);
 	p->synced = ticks_now();
 	set_times(p);
@@ -257,6 +262,11 @@ void poller_meters_add(const struct poller *p, struct meters *sum)
 {
 	if (p->meters)
 		meters_add(sum, p->meters);
+}
+
+struct paths *poller_paths(struct poller *p)
+{
+	return &p->paths;
 }
 
 void poller_stats_read(const struct poller *p, struct poller_stats *out)

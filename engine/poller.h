@@ -14,6 +14,7 @@
 #include "ring/host.h"
 
 struct meters;
+struct paths;
 struct poller;
 
 enum poller_command_type {
@@ -48,6 +49,10 @@ struct poller_options {
 	uint32_t turn_slots;		/* slots taken per ring and turn, at most */
 	uint64_t turn_bytes;		/* bytes moved per turn before it looks at rings again,
 					 * at most */
+	uint32_t failover_attempts;	/* further ones of a request that a path failed */
+	uint32_t path_errors;		/* of a path within path_window_ns begin a pause; */
+	uint64_t path_window_ns;	/* 0: none do */
+	uint64_t path_pause_ns, path_pause_max_ns; /* of it, doubled while that lasts */
 	bool metered;			/* poller_meters_add() has something to add */
 	bool no_priorities;		/* one level for all; the demo's control group */
 	int answer_fd;			/* eventfd of the control thread, written on answers */
@@ -61,7 +66,7 @@ struct poller_stats {
 	uint64_t read_bytes, written_bytes;
 	uint64_t downgrades_intent, downgrades_priority, downgrades_policy, tails_ignored;
 	uint64_t deadlines_met, deadlines_missed, deadlines_infeasible;
-	uint64_t promotions, turns, sleeps;
+	uint64_t promotions, failovers, pauses, turns, sleeps;
 	uint32_t rings, in_flight;
 };
 
@@ -93,6 +98,9 @@ bool poller_turn(struct poller *p);
 
 /* Any thread. Adds what the poller has counted for metrics, if it does. */
 void poller_meters_add(const struct poller *p, struct meters *sum);
+
+/* Any thread. Which ways are paused, to ask paths_admit() about. */
+struct paths *poller_paths(struct poller *p);
 
 /* Any thread; values may be torn against each other, not in themselves. */
 void poller_stats_read(const struct poller *p, struct poller_stats *out);

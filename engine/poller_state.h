@@ -21,6 +21,7 @@ struct poller {
 	struct poller_command *active;	/* begun and not answered, oldest first */
 	struct sched_line lines[LINES];
 	uint32_t nr_linked;		/* rings in lines: 0, nothing waits */
+	struct transfer *failed;	/* posts that failed in this turn */
 	uint32_t in_flight;		/* of all rings */
 	uint32_t nr_posted;		/* of all rings */
 	uint32_t indirect_entries;	/* of all rings: what INDIRECT batches hold */
@@ -61,6 +62,7 @@ struct poller {
 	int epoll_fd;
 	pthread_t thread;
 	bool has_thread;
+	struct paths paths;		/* that failed of late */
 };
 
 /* Sets p->clock right. */

@@ -52,8 +52,24 @@ static json_t *transfers_json(const struct meters *m)
 		for (int op = TENT_OPCODE_READ; op <= TENT_OPCODE_WRITE; op++) {
 			const struct transport_meter *x = &m->transports[i][op];
 
-			if (x->requests)
+			if (x->requests || x->attempts)
 				json_array_append_new(list, transfer_json(i, op, x));
+		}
+	}
+	return list;
+}
+
+static json_t *failovers_json(const struct meters *m)
+{
+	json_t *list = json_array();
+
+	for (int from = 0; from < TENT_TRANSPORT_COUNT; from++) {
+		for (int to = 0; to < TENT_TRANSPORT_COUNT; to++) {
+			if (m->failovers[from][to])
+				json_array_append_new(list, json_pack("{s:o,s:o,s:I}",
+					"from", word_json(WORD_TRANSPORT, from),
+					"to", word_json(WORD_TRANSPORT, to),
+					"failovers", (json_int_t)m->failovers[from][to]));
 		}
 	}
 	return list;
@@ -79,7 +95,7 @@ json_t *metrics_json(const struct engine *e, const struct client *asks)
 
 	for (uint32_t i = 0; i < e->nr_pollers; i++)
 		poller_meters_add(e->pollers[i].poller, &sum);
-	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}",
+	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}",
 		"engine", facts_json(e),
 		"usage", usage_json(e, asks),
 		"private_pages", pages_json(),
@@ -88,6 +104,7 @@ json_t *metrics_json(const struct engine *e, const struct client *asks)
 		"peers", peer_counts_json(e),
 		"directory", directory_json(e),
 		"transfers", transfers_json(&sum),
+		"failovers", failovers_json(&sum),
 		"queue_wait", histogram_json(&sum.queue_wait, &meter_stage),
 		"transport", histogram_json(&sum.transport, &meter_stage),
 		"load", histogram_json(&sum.load, &meter_load));

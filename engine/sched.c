@@ -6,6 +6,7 @@
  * of bytes and then the next ring has its go, so one ring's large transfers delay
  * another's by a quantum per round, whatever their size.
  */
+#include "engine/failover.h"
 #include "engine/sched.h"
 
 #define TICK_ENTRIES 256u	/* queued entries a tick looks at */
@@ -60,6 +61,13 @@ void sched_forget(struct poller *p, struct ring_state *r)
 
 /* ---- posting ----------------------------------------------------------- */
 
+/* A transport is through with it. */
+static inline void finish(struct poller *p, struct transfer *t)
+{
+	if (likely(t->status != TENT_STATUS_FAILED) || !failover(p, t))
+		complete_one(p, t);
+}
+
 /* A transfer that was posted and is not simply done. Returns the bytes it cost. */
 static __attribute__((noinline)) int64_t post_other(struct poller *p, struct transfer *t,
 						    enum post_result result, uint64_t before)
@@ -74,8 +82,23 @@ static __attribute__((noinline)) int64_t post_other(struct poller *p, struct tra
 		t->ring->nr_posted++;
 		p->nr_posted++;
 		return SCHED_POST_BYTES;
+	case POST_FAILED:	/* it may go on, when its line is whole again */
+		t->next = p->failed;
+		p->failed = t;
+		/* fallthrough */
 	default:
 		return (int64_t)(t->done - before) + SCHED_POST_BYTES;
+	}
+}
+
+/* What a turn's posts failed. */
+static __attribute__((noinline)) void finish_failed(struct poller *p)
+{
+	struct transfer *t;
+
+	while ((t = p->failed)) {
+		p->failed = t->next;
+		finish(p, t);
 	}
 }
 
@@ -84,7 +107,9 @@ void sched_one_other(struct poller *p, struct ring_state *r, struct transfer *t,
 {
 	p->round++;	/* or the mark of a full backend would last for this turn */
 	p->direct_left -= post_other(p, t, result, 0);
-	if (result != POST_PENDING)
+	if (result == POST_FAILED)
+		finish_failed(p);
+	else if (result != POST_PENDING)
 		sched_push(p, r, &t, 1, t->seen_ticks);
 }
 
@@ -115,7 +140,7 @@ visit(struct poller *p, struct ring_state *r, uint32_t line, int64_t quantum)
 			continue;
 		}
 		budget -= post_other(p, t, result, before);
-		if (result != POST_PENDING)
+		if (result != POST_PENDING && result != POST_FAILED)
 			break;		/* it stays at the head */
 	}
 	q->head = t;
@@ -200,6 +225,8 @@ bool sched_turn(struct poller *p)
 		before = left;
 		left = serve_levels(p, left);
 	} while (unlikely(left > 0 && left < before && p->nr_linked));
+	if (unlikely(p->failed))
+		finish_failed(p);
 	return left < p->turn_bytes;
 }
 
@@ -209,7 +236,7 @@ static void take_back(struct poller *p, struct transfer *t)
 {
 	t->ring->nr_posted--;
 	p->nr_posted--;
-	complete_one(p, t);
+	finish(p, t);
 }
 
 bool sched_poll(struct poller *p)

@@ -244,10 +244,8 @@ enum post_result file_post(struct backend_queue *queue, struct transfer *t, uint
 	struct file_job *job = TAILQ_FIRST(&q->free_jobs);
 
 	(void)budget;	/* the kernel moves the bytes */
-	if (!is_sound(t)) {
-		transfer_end_by(t, TENT_RULE_TARGET_UNREGISTERED);
-		return POST_DONE;
-	}
+	if (!is_sound(t))
+		return post_fail(t, TENT_RULE_TARGET_UNREGISTERED);
 	if (!t->length) {
 		transfer_end(t, TENT_STATUS_COMPLETED, 0, 0);
 		return POST_DONE;

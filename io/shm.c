@@ -135,7 +135,7 @@ static enum post_result shm_post(struct backend_queue *base, struct transfer *t,
 	uint64_t n, offset;
 
 	if (t->done == 0 && !is_sound(t))
-		return POST_DONE;
+		return POST_FAILED;
 	if (__builtin_expect(!t->local->addr || !t->remote->addr, 0))
 		return private_post(q, t);
 

@@ -443,18 +443,15 @@ enum post_result tcp_post(struct backend_queue *queue, struct transfer *t, uint6
 	struct tcp_job *job;
 
 	(void)budget;	/* the kernel moves the bytes */
-	if (fault || !t->length) {
-		if (fault)
-			transfer_end_by(t, fault);
-		else
-			transfer_end(t, TENT_STATUS_COMPLETED, 0, 0);
+	if (fault)
+		return post_fail(t, fault);
+	if (!t->length) {
+		transfer_end(t, TENT_STATUS_COMPLETED, 0, 0);
 		return POST_DONE;
 	}
 	l = line_of(q, t);
-	if (is_held_off(l)) {
-		transfer_end_by(t, TENT_RULE_PEER_LOST);
-		return POST_DONE;
-	}
+	if (is_held_off(l))
+		return post_fail(t, TENT_RULE_PEER_LOST);
 	job = TAILQ_FIRST(&l->free);
 	if (!job)
 		return POST_BUSY;

@@ -176,6 +176,7 @@ static inline uint64_t lib_task_word(uint8_t status, uint8_t transport, uint16_t
 	       (uint64_t)transport << 8 | status;
 }
 static inline int lib_word_status(uint64_t word) { return (int)(word & 0xff); }
+static inline uint8_t lib_word_transport(uint64_t word) { return (uint8_t)(word >> 8); }
 static inline uint16_t lib_word_rule(uint64_t word) { return (uint16_t)(word >> 16); }
 static inline int32_t lib_word_error(uint64_t word) { return (int16_t)(word >> 32); }
 static inline uint16_t lib_word_flags(uint64_t word) { return (uint16_t)(word >> 48); }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/words.h"
 #include "lib/lib.h"
 #include "ring/client.h"
 #include "ring/rules.h"
@@ -141,20 +142,37 @@ static const char *status_name(int status)
 	return (unsigned)status < sizeof(names) / sizeof(*names) ? names[status] : "?";
 }
 
+/* Which transports had it, where more than one did: what follows is about the first one
+ * when the last one completed it, else about the last one. */
+static void describe_way(char *text, size_t size, uint64_t word)
+{
+	uint16_t flags = lib_word_flags(word);
+	const char *last = word_name(WORD_TRANSPORT, lib_word_transport(word));
+	const char *first = word_name(WORD_TRANSPORT, TENT_CQE_FIRST_TRANSPORT(flags));
+
+	*text = '\0';
+	if (!(flags & TENT_CQE_F_FAILED_OVER) || !first || !last)
+		return;
+	snprintf(text, size, lib_word_error(word) ? " by %s, after %s had failed" :
+		 " by %s; %s had failed", last, first);
+}
+
 static void describe_task(struct tent_error_info *info, size_t task_id, uint64_t word)
 {
 	uint16_t rule = lib_word_rule(word);
+	char way[64];
 
 	memset(info, 0, sizeof(*info));
 	info->error = lib_word_error(word);
 	info->index = (uint32_t)task_id;
 	info->rule = rule;
 	info->flags = lib_word_flags(word);
-	if (!info->error)
+	if (!rule)
 		return;
+	describe_way(way, sizeof(way), word);
 	snprintf(info->field, sizeof(info->field), "%s", tent_rule_field(rule));
-	snprintf(info->message, sizeof(info->message), "task %zu ended as %s: %s; needed: %s",
-		 task_id, status_name(lib_word_status(word)), tent_rule_field(rule),
+	snprintf(info->message, sizeof(info->message), "task %zu ended as %s%s: %s; needed: %s",
+		 task_id, status_name(lib_word_status(word)), way, tent_rule_field(rule),
 		 rule_allowed(rule));
 }
 

@@ -144,8 +144,10 @@ static inline void run(struct fix *f, struct transfer *t)
 	enum post_result r = file_backend.post(f->queue, t, 1);
 	struct transfer *ended = NULL;
 
-	if (r == POST_DONE)
+	if (r == POST_DONE || r == POST_FAILED) {
+		assert_int_equal(r == POST_DONE, t->status == TENT_STATUS_COMPLETED);
 		return;
+	}
 	assert_int_equal(r, POST_PENDING);
 	while (!ended)
 		ended = turn(f);

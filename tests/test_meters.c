@@ -162,9 +162,30 @@ static void sums_of_two_pollers_are_the_sum(void **state)
 	assert_int_equal(sum.load.sum, 5);
 }
 
+static void a_hop_is_an_attempt_of_whom_it_left_and_no_request(void **state)
+{
+	struct transfer t = transfer(TENT_OPCODE_READ, TENT_STATUS_WAITING, 100);
+	const struct transport_meter *left = &m.transports[7][TENT_OPCODE_READ];
+	const struct transport_meter *last = &m.transports[3][TENT_OPCODE_READ];
+
+	(void)state;
+	meters_count_hop(&m, &t, 7);
+	t.status = TENT_STATUS_COMPLETED;
+	count(&t, 0, 0);
+	assert_int_equal(left->attempts, 1);
+	assert_int_equal(left->attempt_failures, 1);
+	assert_int_equal(left->requests, 0);
+	assert_int_equal(last->attempts, 1);
+	assert_int_equal(last->attempt_failures, 0);
+	assert_int_equal(last->requests, 1);
+	assert_int_equal(m.failovers[7][3], 1);
+	assert_int_equal(m.failovers[3][7], 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(a_hop_is_an_attempt_of_whom_it_left_and_no_request, reset),
 		cmocka_unit_test_setup(a_bound_belongs_to_the_bucket_below_it, reset),
 		cmocka_unit_test_setup(each_transport_and_opcode_has_its_own, reset),
 		cmocka_unit_test_setup(failures_have_no_latency_but_bytes_and_attempts, reset),

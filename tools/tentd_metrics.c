@@ -47,6 +47,8 @@ static const struct plain {
 	  "Requests with bytes beyond the known fields." },
 	{ "totals", "promotions", "tent_promotions_total", "counter",
 	  "Times that a waiting request rose one level." },
+	{ "totals", "path_pauses", "tent_path_pauses_total", "counter",
+	  "Times that a transport to some engine was paused, or for longer." },
 	{ "usage", "clients", "tent_clients", "gauge", "Clients attached." },
 	{ "usage", "clients_max", "tent_clients_max", "gauge", "Clients that may attach." },
 	{ "usage", "clients_ended", "tent_clients_ended_total", "counter",
@@ -236,6 +238,22 @@ static void put_attempts(FILE *f, const json_t *rows)
 	}
 }
 
+static void put_failovers(FILE *f, const json_t *rows)
+{
+	static const char name[] = "tent_transport_failover_total";
+	const json_t *row;
+	size_t i;
+
+	head(f, name, "counter", "Requests that one transport failed and another was given.");
+	json_array_foreach(rows, i, row) {
+		char labels[LABELS_SIZE];
+
+		snprintf(labels, sizeof(labels), "{from=\"%s\",to=\"%s\"}", word(row, "from"),
+			 word(row, "to"));
+		sample(f, name, labels, row, "failovers");
+	}
+}
+
 static void put_pollers(FILE *f, const json_t *rows)
 {
 	for (size_t what = 0; what < NR(pollers); what++) {
@@ -263,6 +281,7 @@ static void put_all(FILE *f, const json_t *root)
 	put_plains(f, root);
 	put_transfers(f, rows);
 	put_attempts(f, rows);
+	put_failovers(f, json_object_get(root, "failovers"));
 	for (size_t i = 0; i < NR(histograms); i++) {
 		head(f, histograms[i].name, "histogram", histograms[i].help);
 		put_histogram(f, histograms[i].name, "",

@@ -73,6 +73,7 @@ CQE_F_POLICY_DOWNGRADED: int
 CQE_F_TAIL_IGNORED: int
 CQE_F_DEADLINE_MISSED: int
 CQE_F_TARGET_UNFENCED: int
+CQE_F_FAILED_OVER: int
 
 class Buffer:
     """Registered memory; a writable buffer itself. A context manager."""

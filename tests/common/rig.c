@@ -294,11 +294,28 @@ static void set_defaults(struct poller_options *o)
 		o->event_fd = -1;
 }
 
+/* The queue is called what its backend is a copy of, as which it was opened. */
+static void add_backend(struct rig *r, const struct backend *b, const char *faults)
+{
+	const struct backend_options o = { .faults = faults ? faults : "" };
+	uint32_t i = r->nr_queues++;
+
+	rig_need(b->open(&r->insts[i], &o) == 0, "backend");
+	rig_need(b->queue_open(r->insts[i], r->options.event_fd, &r->queues[i]) == 0, "queue");
+	r->queues[i]->ops = b;
+}
+
+static void add_backends(struct rig *r, const struct rig_options *o)
+{
+	if (!o->backends[0].ops)
+		add_backend(r, o->faults ? &null_backend : &rig_copy_backend, o->faults);
+	for (uint32_t i = 0; i < RIG_BACKENDS && o->backends[i].ops; i++)
+		add_backend(r, o->backends[i].ops, o->backends[i].faults);
+	r->queue = r->queues[0];
+}
+
 void rig_start(struct rig *r, const struct rig_options *o)
 {
-	const struct backend *b = o->faults ? &null_backend : &rig_copy_backend;
-	struct backend_options bo = { .faults = o->faults ? o->faults : "" };
-
 	memset(r, 0, sizeof(*r));
 	r->options = o->poller;
 	set_defaults(&r->options);
@@ -309,9 +326,9 @@ void rig_start(struct rig *r, const struct rig_options *o)
 	link_clients(&r->clients[0], &r->clients[1]);
 	link_clients(&r->clients[1], &r->clients[0]);
 	tick_clock_calibrate(&r->clock);
-	rig_need(b->open(&r->inst, &bo) == 0, "backend");
-	rig_need(b->queue_open(r->inst, r->options.event_fd, &r->queue) == 0, "queue");
-	rig_need(poller_create(&r->poller, &r->options, &r->queue, 1) == 0, "poller");
+	add_backends(r, o);
+	rig_need(poller_create(&r->poller, &r->options, r->queues, r->nr_queues) == 0,
+		 "poller");
 	for (uint32_t i = 0; i < RIG_RINGS; i++)
 		make_ring(r, i, o);
 }
@@ -327,7 +344,6 @@ struct rig *rig_new(const struct rig_options *o)
 
 void rig_stop(struct rig *r)
 {
-	const struct backend *b = r->queue->ops;
 	struct poller_stats s;
 
 	rig_order(r, POLLER_STOP, NULL, NULL, TENT_RULE_ENGINE_STOPPED);
@@ -338,8 +354,12 @@ void rig_stop(struct rig *r)
 	poller_destroy(r->poller);
 	for (uint32_t i = 0; i < RIG_RINGS; i++)
 		ring_state_destroy(r->rings[i].state);
-	b->queue_close(r->queue);
-	b->close(r->inst);
+	for (uint32_t i = 0; i < r->nr_queues; i++) {
+		const struct backend *b = r->queues[i]->ops;
+
+		b->queue_close(r->queues[i]);
+		b->close(r->insts[i]);
+	}
 	free_client(&r->clients[0]);
 	free_client(&r->clients[1]);
 }

@@ -15,6 +15,7 @@
 #include "tests/common/random.h"
 
 #define RIG_RINGS 4
+#define RIG_BACKENDS 4
 #define RIG_REGIONS 4
 #define RIG_REGION_BYTES 65536u
 #define RIG_PEER 1u	/* handle of the other client's segment, in both */
@@ -41,6 +42,10 @@ struct rig_ring {
 
 struct rig_options {
 	const char *faults;		/* NULL: the copying backend, else null's faults */
+	struct rig_backend {		/* or these, in this order, up to the first without ops */
+		const struct backend *ops; /* the null backend, or a copy with another number */
+		const char *faults;
+	} backends[RIG_BACKENDS];
 	uint32_t slots, completions;	/* 0: 64 */
 	uint32_t first_position;
 	struct poller_options poller;	/* turn_slots 0: the rig's defaults */
@@ -51,8 +56,10 @@ struct rig {
 	struct poller_options options;
 	struct rig_client clients[2];
 	struct rig_ring rings[RIG_RINGS];	/* even ones client 0's, odd ones client 1's */
-	struct backend_instance *inst;
-	struct backend_queue *queue;
+	struct backend_instance *insts[RIG_BACKENDS];
+	struct backend_queue *queues[RIG_BACKENDS];
+	struct backend_queue *queue;	/* the first */
+	uint32_t nr_queues;
 	struct tick_clock clock;
 };
 

@@ -114,10 +114,11 @@ struct tent_completion {
 	uint32_t count;		/* requests it stands for */
 	uint32_t credits;	/* room it gives back */
 	TENT_U64 seen_ticks;	/* engine took the slot */
-	uint32_t posted_ticks;	/* handed to the transport */
+	uint32_t posted_ticks;	/* handed to the transport; of several, to the last */
 	uint32_t device_ticks;	/* the transport finished */
 	uint32_t published_ticks;
-	uint16_t rule;		/* enum tent_rule; 0 on success */
+	uint16_t rule;		/* enum tent_rule; 0 on success, but with FAILED_OVER why the
+				 * first transport failed it */
 	uint8_t rail;		/* which path of the transport; 0: it has one */
 	uint8_t attempts;	/* how often a transport was given it; 0: it never was */
 };

@@ -182,6 +182,10 @@ enum tent_validation {
 #define TENT_CQE_F_TAIL_IGNORED	    (1u << 5) /* compat: bytes beyond 88 ignored */
 #define TENT_CQE_F_DEADLINE_MISSED  (1u << 6) /* served, but after its deadline */
 #define TENT_CQE_F_TARGET_UNFENCED  (1u << 7) /* the far end could not confirm it stopped */
+#define TENT_CQE_F_FAILED_OVER	    (1u << 8) /* a transport failed it, and another got it */
+/* With FAILED_OVER, of one request: enum tent_transport of the first one. */
+#define TENT_CQE_FIRST_SHIFT 12
+#define TENT_CQE_FIRST_TRANSPORT(flags) ((unsigned)(flags) >> TENT_CQE_FIRST_SHIFT & 0xf)
 #define TENT_CQE_F_DOWNGRADES						\
 	(TENT_CQE_F_INTENT_DOWNGRADED | TENT_CQE_F_PRIORITY_DOWNGRADED | \
 	 TENT_CQE_F_POLICY_DOWNGRADED | TENT_CQE_F_TAIL_IGNORED)
@@ -532,8 +536,10 @@ int tent_overall_status(tent_engine_t engine, tent_batch_id_t batch_id,
 /*
  * Why a task failed, and its flags however it ended: TENT_CQE_F_* without REJECTED and
  * BATCH; for a task of a submit that was larger than a ring, those of all its requests
- * together. A size of info without flags leaves them out. 0 when the task exists; info
- * as in tent_last_error(), and the errors of tent_task_status().
+ * together. With FAILED_OVER: why the last transport failed it; or where that one
+ * completed it, and error is 0, why the first one did not. A size of info without flags
+ * leaves them out. 0 when the task exists; info as in tent_last_error(), and the errors of
+ * tent_task_status().
  */
 int tent_task_error(tent_engine_t engine, tent_batch_id_t batch_id,
 		    size_t task_id, struct tent_error_info *info);
