@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "io/backends.h"
-#include "io/tcp.h"
+#include "io/tcp_door.h"
 
 static int tcp_create(struct backend_instance **out, const struct backend_options *o)
 {
@@ -54,6 +54,7 @@ static int tcp_queue_open(struct backend_instance *base, int event_fd,
 	TAILQ_INIT(&q->ready);
 	TAILQ_INIT(&q->cut);
 	TAILQ_INIT(&q->called_back);
+	TAILQ_INIT(&q->detached);
 	transfer_list_init(&q->ended);
 	q->index = inst->nr_queues;
 	inst->queues[inst->nr_queues++] = q;

@@ -111,6 +111,8 @@ struct tcp_frame {
 	uint64_t at;		/* in the transfer */
 	bool answered;
 	uint32_t generation;	/* upper half of its id */
+	uint64_t silent_ns;	/* nobody waits for its answer: how long it may take; 0: not */
+	TAILQ_ENTRY(tcp_frame) silent; /* those, by silent_ns */
 	/* theirs */
 	struct region *region;	/* of payload; NULL: of none */
 	bool goes;		/* the region is dropped */
@@ -264,6 +266,7 @@ struct tcp_queue {
 	/* the poller's */
 	struct tcp_conns conns, ready, cut;
 	struct tcp_jobs called_back;
+	struct tcp_frames detached;	/* by silent_ns */
 	struct transfer_list ended;
 	uint32_t nr_jobs;
 	uint32_t nr_conns;
@@ -372,6 +375,10 @@ bool tcp_line_lost(struct tcp_conn *c);
 void tcp_line_fenced(struct tcp_conn *c);
 void tcp_job_frame_over(struct tcp_job *job);
 void tcp_peer_leave(struct tcp_queue *q, struct tcp_peer *p);
+/* Answers that do not come, though nobody waits for them: a connection that stays silent
+ * is good for nobody else either. */
+void tcp_silence_check(struct tcp_queue *q);
+void tcp_frame_heard(struct tcp_frame *f);
 /* Who was called back and has waited long enough. */
 void tcp_back_check(struct tcp_queue *q);
 /* Control. 0 or -ENOMEM. */
@@ -387,14 +394,7 @@ void tcp_request_check(struct tcp_conn *c);
 void tcp_request_sent(struct tcp_conn *c);
 bool tcp_drop(struct backend_queue *queue, const struct region *r);
 
-/* tcp_door.c. Control. */
-int tcp_door_open(struct tcp_instance *inst, const struct sockaddr *address,
-		  socklen_t size, uint16_t *port);
-/* Ends the thread; pollers may run on. May be called again. */
-void tcp_door_stop(struct tcp_instance *inst);
-/* Frees all that it has; no poller runs. */
-void tcp_door_close(struct tcp_instance *inst);
-/* Any thread. */
+/* tcp_door.c. Any thread. */
 void tcp_door_send(struct tcp_instance *inst, struct tcp_note *n);
 
 #endif /* TENT_IO_TCP_H */

@@ -43,6 +43,8 @@ void tcp_frame_put(struct tcp_frame *f)
 
 	if (f->queued || f->nr_kernel || !f->answered)
 		return;
+	if (f->silent_ns)
+		tcp_frame_heard(f);
 	f->in_use = false;
 	f->job = NULL;
 	f->region = NULL;

@@ -78,4 +78,12 @@ void door_conn_retire(struct tcp_door *d, struct tcp_conn *c);
 struct tcp_queue *door_queue(const struct tcp_door *d);
 void door_peer_put(struct tcp_peer *p);
 
+/* tcp_door.c. Control. */
+int tcp_door_open(struct tcp_instance *inst, const struct sockaddr *address,
+		  socklen_t size, uint16_t *port);
+/* Ends the thread; pollers may run on. May be called again. */
+void tcp_door_stop(struct tcp_instance *inst);
+/* Frees all that it has; no poller runs. */
+void tcp_door_close(struct tcp_instance *inst);
+
 #endif /* TENT_IO_TCP_DOOR_H */

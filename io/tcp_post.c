@@ -135,7 +135,26 @@ static void detach(struct tcp_frame *f)
 	f->job = NULL;
 	if (c->frame == f)
 		c->payload = NULL;
+	f->silent_ns = clock_monotonic_ns() + c->queue->o.fence_ns;
+	TAILQ_INSERT_TAIL(&c->queue->detached, f, silent);
 	tcp_job_frame_over(job);
+}
+
+void tcp_frame_heard(struct tcp_frame *f)
+{
+	TAILQ_REMOVE(&f->conn->queue->detached, f, silent);
+	f->silent_ns = 0;
+}
+
+void tcp_silence_check(struct tcp_queue *q)
+{
+	uint64_t now = clock_monotonic_ns();
+	struct tcp_frame *f;
+
+	while ((f = TAILQ_FIRST(&q->detached)) && now >= f->silent_ns) {
+		tcp_frame_heard(f);
+		tcp_conn_cut(f->conn);
+	}
 }
 
 /* ---- answers ----------------------------------------------------------- */

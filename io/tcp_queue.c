@@ -138,6 +138,8 @@ struct transfer *tcp_poll(struct backend_queue *queue)
 	}
 	if (!TAILQ_EMPTY(&q->called_back))
 		tcp_back_check(q);
+	if (!TAILQ_EMPTY(&q->detached))
+		tcp_silence_check(q);
 	if (!TAILQ_EMPTY(&q->cut))
 		tcp_conns_settle(q);
 	q->base.serves = q->nr_conns;

@@ -225,6 +225,28 @@ static void a_write_that_nobody_answers_ends_when_it_is_fenced(void **state)
 	stage_close(&s);
 }
 
+/* The link lives, and says nothing of it. */
+static void a_read_that_is_never_answered_costs_its_connection(void **state)
+{
+	static uint8_t bytes[64];
+	struct tcp_head h;
+	struct stage s;
+
+	(void)state;
+	stage_open(&s);
+	submit(&s, TENT_OPCODE_READ, 0, 64);
+	stage_accept(&s);
+	next(&s);
+	expect(engine_fix_wait(s.ring), TENT_ERR_TIMEOUT, TENT_RULE_TIMEOUT);
+	data_expect_end(s.fd);
+	submit(&s, TENT_OPCODE_READ, 0, 64);
+	stage_accept(&s);
+	h = next(&s);
+	answer(&s, &h, bytes);
+	completed(engine_fix_wait(s.ring), 64);
+	stage_close(&s);
+}
+
 static void a_write_that_nobody_fences_says_so(void **state)
 {
 	static uint8_t bytes[64];
@@ -358,6 +380,19 @@ static void tune_by_epoll(struct engine_config *c)
 	wire_set(c, "transports/tcp/io_uring", "false");
 }
 
+/* For answers however late they come. */
+static void tune_waiting(struct engine_config *c)
+{
+	tune_hasty(c);
+	wire_set(c, "transports/tcp/fence_ms", "60000");
+}
+
+static void tune_waiting_by_epoll(struct engine_config *c)
+{
+	tune_waiting(c);
+	wire_set(c, "transports/tcp/io_uring", "false");
+}
+
 static void tune_unfenced(struct engine_config *c)
 {
 	tune_hasty(c);
@@ -382,6 +417,20 @@ static int hasty_by_epoll(void **state)
 {
 	(void)state;
 	engine_fix_start(&one, tune_by_epoll);
+	return 0;
+}
+
+static int waiting(void **state)
+{
+	(void)state;
+	engine_fix_start(&one, tune_waiting);
+	return 0;
+}
+
+static int waiting_by_epoll(void **state)
+{
+	(void)state;
+	engine_fix_start(&one, tune_waiting_by_epoll);
 	return 0;
 }
 
@@ -411,17 +460,22 @@ int main(void)
 		cmocka_unit_test(a_connection_that_is_reset_is_not),
 		cmocka_unit_test(what_had_not_begun_goes_on_over_a_new_connection),
 	};
-	const struct CMUnitTest out_of_time[] = {
+	const struct CMUnitTest late[] = {
 		cmocka_unit_test(a_read_out_of_time_ends_and_its_memory_is_left_alone),
+	};
+	const struct CMUnitTest out_of_time[] = {
 		cmocka_unit_test(a_read_out_of_time_in_its_middle_is_fenced_too),
 		cmocka_unit_test(a_write_that_nobody_answers_ends_when_it_is_fenced),
 	};
 	const struct CMUnitTest unfenced[] = {
 		cmocka_unit_test(a_write_that_nobody_fences_says_so),
+		cmocka_unit_test(a_read_that_is_never_answered_costs_its_connection),
 	};
 	int failed = 0;
 
 	failed += cmocka_run_group_tests_name("in time", in_time, patient, stop);
+	failed += cmocka_run_group_tests_name("late", late, waiting, stop);
+	failed += cmocka_run_group_tests_name("late by epoll", late, waiting_by_epoll, stop);
 	failed += cmocka_run_group_tests_name("out of time", out_of_time, hasty, stop);
 	failed += cmocka_run_group_tests_name("the same by epoll", out_of_time, hasty_by_epoll, stop);
 	failed += cmocka_run_group_tests_name("unfenced", unfenced, unconfirmed, stop);

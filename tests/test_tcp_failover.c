@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_tcp_failover.c - requests whose data connection is cut, and that may go another way:
+ * by the null transport, which reaches everything. The peer is played by hand.
+ */
+#define _GNU_SOURCE
+#include "tests/test_tcp_stage.h"
+
+static void went_on(struct tent_completion done)
+{
+	assert_int_equal(done.status, TENT_STATUS_COMPLETED);
+	assert_int_equal(done.transport, TENT_TRANSPORT_MPCOMM);
+	assert_int_equal(done.attempts, 2);
+	assert_int_equal(done.rule, TENT_RULE_PEER_LOST);
+	assert_int_equal(done.flags, TENT_CQE_F_FAILED_OVER |
+			 TENT_TRANSPORT_TCP << TENT_CQE_FIRST_SHIFT);
+}
+
+static void reset(struct stage *s)
+{
+	const struct linger abort = { .l_onoff = 1 };
+
+	setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &abort, sizeof(abort));
+	close(s->fd);
+	s->fd = -1;
+}
+
+static void a_read_whose_connection_is_cut_goes_on(void **state)
+{
+	struct stage s;
+
+	(void)state;
+	stage_open(&s);
+	submit(&s, TENT_OPCODE_READ, 0, 64);
+	stage_accept(&s);
+	next(&s);
+	reset(&s);
+	went_on(engine_fix_wait(s.ring));
+	stage_close(&s);
+}
+
+/* Bytes of its first try could land on those of the second. */
+static void a_write_goes_on_when_it_is_fenced_and_not_before(void **state)
+{
+	static uint8_t bytes[64];
+	struct tent_completion done;
+	struct tcp_hello h;
+	struct stage s;
+	int fence;
+
+	(void)state;
+	stage_open(&s);
+	submit(&s, TENT_OPCODE_WRITE, 0, 64);
+	stage_accept(&s);
+	next_whole(&s, bytes);
+	reset(&s);
+	fence = stage_take(&s, &h);
+	assert_int_equal(h.purpose, TCP_FOR_FENCE);
+	assert_int_equal(tent_ring_poll(s.ring, &done, 1), 0);
+	welcome(fence, h.connection, 0);
+	went_on(engine_fix_wait(s.ring));
+	close(fence);
+	stage_close(&s);
+}
+
+static void a_write_that_nobody_fences_does_not_go_on(void **state)
+{
+	static uint8_t bytes[64];
+	struct tent_completion done;
+	struct stage s;
+
+	(void)state;
+	stage_open(&s);
+	submit(&s, TENT_OPCODE_WRITE, 0, 64);
+	stage_accept(&s);
+	next_whole(&s, bytes);
+	close(s.data_listener);
+	reset(&s);
+	done = engine_fix_wait(s.ring);
+	expect(done, TENT_ERR_PEER_UNREACHABLE, TENT_RULE_PEER_LOST);
+	assert_int_equal(done.flags, TENT_CQE_F_TARGET_UNFENCED);
+	assert_int_equal(done.transport, TENT_TRANSPORT_TCP);
+	s.data_listener = dup(s.listener);
+	stage_close(&s);
+}
+
+/* The first two go there, and then on; then nobody is sent there. */
+static void a_port_that_does_not_answer_is_passed_by(void **state)
+{
+	struct tent_completion done;
+	struct stage s;
+
+	(void)state;
+	stage_open(&s);
+	close(s.data_listener);
+	for (int i = 0; i < 2; i++) {
+		submit(&s, TENT_OPCODE_WRITE, 0, 64);
+		went_on(engine_fix_wait(s.ring));
+	}
+	for (int i = 0; i < 5; i++) {
+		submit(&s, TENT_OPCODE_WRITE, 0, 64);
+		done = engine_fix_wait(s.ring);
+		assert_int_equal(done.transport, TENT_TRANSPORT_MPCOMM);
+		assert_int_equal(done.attempts, 1);
+		assert_int_equal(done.flags, 0);
+	}
+	s.data_listener = dup(s.listener);
+	stage_close(&s);
+}
+
+static void tune_base(struct engine_config *c)
+{
+	wire_tune(c);
+	wire_set(c, "peers/keepalive_ms", "20000");
+	wire_set(c, "transports/tcp/crc32c", "true");
+	wire_set(c, "transports/null/enable", "true");
+	wire_set(c, "engine/request_timeout_ms", "60000");
+	wire_set(c, "failover/error_threshold", "2");
+	wire_set(c, "failover/error_window_ms", "3600000");
+	wire_set(c, "failover/cooldown_ms", "3600000");
+}
+
+static void tune_patient(struct engine_config *c)
+{
+	tune_base(c);
+	wire_set(c, "transports/tcp/fence_ms", "60000");
+}
+
+static void tune_unfenced(struct engine_config *c)
+{
+	tune_base(c);
+	wire_set(c, "transports/tcp/fence_ms", "200");
+}
+
+static int patient(void **state)
+{
+	(void)state;
+	engine_fix_start(&one, tune_patient);
+	return 0;
+}
+
+static int unconfirmed(void **state)
+{
+	(void)state;
+	engine_fix_start(&one, tune_unfenced);
+	return 0;
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	engine_fix_stop(&one);
+	return 0;
+}
+
+/* Each with an engine of its own: what failed is remembered. */
+#define WITH(start, test) cmocka_unit_test_setup_teardown(test, start, stop)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WITH(patient, a_read_whose_connection_is_cut_goes_on),
+		WITH(patient, a_write_goes_on_when_it_is_fenced_and_not_before),
+		WITH(unconfirmed, a_write_that_nobody_fences_does_not_go_on),
+		WITH(patient, a_port_that_does_not_answer_is_passed_by),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
