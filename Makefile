@@ -235,7 +235,7 @@ $(B)/sim/hca/tests/%: $(B)/sim/hca/tests/%.o $(call objs,sim/hca/tests/common/*.
 $(B)/sim/hca/tests/fuzz_%: $(B)/sim/hca/tests/fuzz_%.o $(HCA)
 	$(call link,-fsanitize=fuzzer)
 # Programs as others write them, which the simulator runs.
-JUDGES	:= $(addprefix $(B)/sim/hca/judges/,life rare rare_asan)
+JUDGES	:= $(addprefix $(B)/sim/hca/judges/,life order rare rare_asan)
 $(filter-out %_asan,$(JUDGES)): %: %.o $(B)/sim/hca/judges/loop.o
 	$(call link,-lrdmacm -lmlx5 -libverbs)
 # Its runtime in it: what is preloaded comes first otherwise.
@@ -248,6 +248,7 @@ $(B)/sim/hca/judges/rare_asan: sim/hca/judges/rare.c sim/hca/judges/loop.c sim/h
 $(B)/sim/hca/tests/fuzz_hca_wqe $(B)/sim/hca/tests/fuzz_hca_packet: \
 	$(addprefix $(B)/sim/hca/tests/common/,fabric.o fabric_objects.o pair.o)
 $(B)/sim/hca/tests/fuzz_hca_command: $(B)/sim/hca/tests/common/program.o
+$(B)/sim/hca/tests/fuzz_hca_cm: $(B)/sim/hca/tests/common/cm_env.o
 
 # What tests share; each program takes what it needs.
 COMMON	:= $(B)/tests/common.a

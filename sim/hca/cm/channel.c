@@ -282,6 +282,14 @@ static int fill_request(struct cm_request *r, const void *command, size_t n, int
 	return rc;
 }
 
+bool cm_channel_asks_for_event(const void *command, size_t n)
+{
+	struct rdma_ucm_cmd_hdr hdr;
+
+	return n >= sizeof(hdr) && !user_read(&hdr, (uintptr_t)command, sizeof(hdr)) &&
+	       hdr.cmd == RDMA_USER_CM_CMD_GET_EVENT;
+}
+
 ssize_t cm_channel_write(struct cm_channel *c, int fd, const void *command, size_t n)
 {
 	struct cm_request r = { .cookie = c->cookie };

@@ -11,6 +11,7 @@
 #ifndef TENT_SIM_HCA_CM_H
 #define TENT_SIM_HCA_CM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -27,6 +28,8 @@ int cm_channel_fd(const struct cm_channel *c);
 /* write(fd, command, n), of any thread. n, or -errno as the kernel answers. fd: the copy
  * that the program used, on which GET_EVENT waits if it does not have O_NONBLOCK. */
 ssize_t cm_channel_write(struct cm_channel *c, int fd, const void *command, size_t n);
+/* A command that is told something, and has nothing done. */
+bool cm_channel_asks_for_event(const void *command, size_t n);
 
 /* In the child of a fork, which has the channel too: its calls are its own from now on. */
 void cm_channel_inherit(struct cm_channel *c);

@@ -88,6 +88,20 @@ static ssize_t read_event(struct descriptor *d, int fd, void *to, size_t n)
 	return rc < 0 ? fail(-rc) : rc;
 }
 
+static ssize_t write_cm(struct descriptor *d, int fd, const void *command, size_t n)
+{
+	ssize_t rc;
+
+	if (!cm_channel_asks_for_event(command, n)) {
+		card_send_first();
+		return cm_channel_write(d->cm, fd, command, n);
+	}
+	rc = cm_channel_write(d->cm, fd, command, n);
+	if (rc > 0)
+		card_receive_first();
+	return rc;
+}
+
 INTERPOSE ssize_t read(int fd, void *to, size_t n)
 {
 	struct descriptor *d = descriptor_get(fd);
@@ -120,7 +134,7 @@ INTERPOSE ssize_t write(int fd, const void *from, size_t n)
 		return NEXT(write)(fd, from, n);
 	pthread_cleanup_push(put, d);
 	if (d->kind == DESCRIPTOR_CM)
-		rc = cm_channel_write(d->cm, fd, from, n);
+		rc = write_cm(d, fd, from, n);
 	pthread_cleanup_pop(true);
 	return rc < 0 ? fail((int)-rc) : rc;
 }

@@ -20,6 +20,7 @@ static int cancel_state;		/* of the lock's holder, before */
 static unsigned nr_waiting;
 #define MOMENT_NS 100000
 #define MAX_EXIT_MOMENTS 5000
+#define MAX_CATCH_UP_ROUNDS 1024	/* more than a socket holds: a peer may never pause */
 
 /* System calls may end a thread that is cancelled, and with it the lock would be lost. */
 void card_lock(void)
@@ -347,6 +348,35 @@ __attribute__((destructor)) static void let_packets_go(void)
 		return;
 	for (int i = 0; i < MAX_EXIT_MOMENTS && is_packet_held(); i++)
 		nanosleep(&pause, NULL);
+}
+
+/* ---- the order of packets that go different ways ---------------------------------- */
+
+void card_send_first(void)
+{
+	struct timespec t;
+	uint64_t last_ns;
+
+	if (!process_is_ours())
+		return;
+	card_lock();
+	last_ns = process.wire ? wire_last_ns(process.wire) : 0;
+	card_unlock();
+	t = (struct timespec){ .tv_sec = (time_t)(last_ns / 1000000000),
+			       .tv_nsec = (long)(last_ns % 1000000000) };
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
+		;
+	card_lock();
+	if (process.wire)
+		card_run();
+	card_unlock();
+}
+
+void card_receive_first(void)
+{
+	for (int i = 0; i < MAX_CATCH_UP_ROUNDS && process_is_ours(); i++)
+		if (!thread_take_packets())
+			return;
 }
 
 /* ---- what the holder tells --------------------------------------------------------- */

@@ -75,6 +75,12 @@ void card_settle(struct card *card);
 /* The same, from the thread itself: when it has to run again. */
 uint64_t card_run(void);
 
+/* The connection manager is the holder's, so its packets pass by the process. What the program
+ * asks of it shall not overtake what its own cards have sent: waits for the link. */
+void card_send_first(void);
+/* Nor shall what it tells overtake what came in before. */
+void card_receive_first(void);
+
 /* What the holder told. */
 void card_host_event(const struct host_event *e);
 /* The holder is gone: so are all devices. */
@@ -86,6 +92,8 @@ void card_host_lost(void);
 int thread_start(void);
 /* Any thread, also in a signal handler. */
 void thread_kick(void);
+/* What has come in, or a part of it; false: nothing had. Any thread, not under the lock. */
+bool thread_take_packets(void);
 /* In the child of a fork. */
 void thread_forget(void);
 

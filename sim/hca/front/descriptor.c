@@ -102,8 +102,10 @@ void descriptor_forget(int fd)
 		cm = drop_locked(d);
 	}
 	card_unlock();
-	if (cm)
-		cm_channel_close(cm);
+	if (!cm)
+		return;
+	card_send_first();		/* the holder is about to disconnect what is left */
+	cm_channel_close(cm);
 }
 
 void descriptor_copy(int from, int to)

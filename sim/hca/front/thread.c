@@ -50,14 +50,16 @@ static void hear_host(void)
 	}
 }
 
-static bool take_packets(void)
+bool thread_take_packets(void)
 {
-	bool had_work;
+	bool had_work = false;
 
 	card_give_way();
 	card_lock();
-	had_work = wire_receive(process.wire, take_packet, NULL) > 0;
-	card_run();
+	if (process.wire) {
+		had_work = wire_receive(process.wire, take_packet, NULL) > 0;
+		card_run();
+	}
 	card_unlock();
 	return had_work;
 }
@@ -142,7 +144,7 @@ static void *run(void *argument)
 	prctl(PR_SET_TIMERSLACK, 1);
 	ask_for_the_core();
 	for (;;) {
-		bool had_work = take_packets();
+		bool had_work = thread_take_packets();
 		uint64_t next, longest = UINT64_MAX;
 
 		if (doorbell_is_polled()) {

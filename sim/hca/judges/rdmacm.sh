@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The connection manager's own programs.
+# The connection manager's own programs, and one of ours: what comes before an end.
 . "$(dirname "$0")/common.sh"
 hosts_up
 
@@ -10,5 +10,6 @@ for LINK in roce ib; do
 		pair "starting server" $A $client "stdbuf -oL ucmatose -b $A_IP" "ucmatose -s $A_IP"
 		pair "starting server" $A $client "stdbuf -oL udaddy -b $A_IP" "udaddy -s $A_IP"
 	done
+	one $A $TENT_BUILD/sim/hca/judges/order $SIM
 done
 echo "rdmacm: $passed runs passed"

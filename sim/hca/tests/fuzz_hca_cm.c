@@ -4,12 +4,12 @@
  * passing of time, in any order. Commands start as ones that make sense and messages as
  * ones that the manager sent, so that connections come about; then bytes are changed.
  */
-#include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "sim/hca/cm/core.h"
+#include "sim/hca/tests/common/cm_env.h"
 
 enum { NR_FILES = 2, NR_KEPT = 8 };
 
@@ -21,7 +21,6 @@ struct input {
 static uint8_t kept[NR_KEPT][CM_MAD_BYTES];
 static uint32_t nr_sent;
 static uint64_t clock_ns;
-static const uint8_t own_ip[16] = { [10] = 0xff, [11] = 0xff, 10, 0, 0, 1 };
 
 static void env_send(void *ctx, uint32_t device, const struct hca_packet *p)
 {
@@ -34,35 +33,6 @@ static uint64_t env_now(void *ctx)
 {
 	(void)ctx;
 	return clock_ns;
-}
-
-static bool env_port(void *ctx, struct cm_place at, struct cm_port *out)
-{
-	(void)ctx;
-	*out = (struct cm_port){ .node_guid = 1, .is_ethernet = true, .path_mtu_bytes = 1024 };
-	return !at.device && at.port == 1;
-}
-
-static bool env_gid(void *ctx, struct cm_place at, uint32_t index, uint8_t gid[16])
-{
-	(void)ctx;
-	(void)at;
-	memcpy(gid, own_ip, 16);
-	return !index;
-}
-
-static int env_place_of(void *ctx, const uint8_t ip[16], struct cm_place *out)
-{
-	(void)ctx;
-	*out = (struct cm_place){ 0, 1 };
-	return ip[15] & 1 ? 0 : -ENODEV;
-}
-
-static int env_source_for(void *ctx, const uint8_t to[16], uint8_t from[16])
-{
-	(void)ctx;
-	memcpy(from, own_ip, 16);
-	return to[15] & 1 ? 0 : -ENETUNREACH;
 }
 
 static void set_readable(struct cm_file *f)
@@ -101,7 +71,7 @@ static struct sockaddr_in6 sane_address(uint8_t choice)
 		.sin6_port = htons(choice >> 6),
 	};
 
-	memcpy(&v6.sin6_addr, own_ip, choice & 1 ? 16 : 0);
+	memcpy(&v6.sin6_addr, cm_env_ip, choice & 1 ? 16 : 0);
 	if (!(choice & 4))
 		memcpy(&v6, &v4, sizeof(v4));
 	return v6;
@@ -201,8 +171,8 @@ static void give_message(struct cm *cm, struct input *in)
 	};
 	int i;
 
-	memcpy(p.route.dgid, own_ip, 16);
-	memcpy(p.route.sgid, own_ip, 16);
+	memcpy(p.route.dgid, cm_env_ip, 16);
+	memcpy(p.route.sgid, cm_env_ip, 16);
 	memcpy(bytes, kept[(nr_sent - 1 - which % NR_KEPT) % NR_KEPT], sizeof(bytes));
 	if (which & 0x80)
 		for (patches = take_byte(in) % 8; patches; patches--)
@@ -246,10 +216,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const struct cm_env env = {
-		.send = env_send, .now_ns = env_now, .port = env_port, .gid = env_gid,
-		.place_of = env_place_of, .source_for = env_source_for,
-	};
+	const struct cm_env env = cm_env_of_one_port(env_send, env_now);
 	struct input in = { data, size };
 	struct cm_file *files[NR_FILES];
 	struct cm *cm = cm_create(&env);

@@ -26,12 +26,11 @@
 #include "sim/hca/cm/cm.h"
 #include "sim/hca/cm/core.h"
 #include "sim/hca/tests/common/asleep.h"
+#include "sim/hca/tests/common/cm_env.h"
 
 enum { UID = 0x11 };
 
-/* ---- the holder: one device, 10.0.0.1, that reaches only itself ---------------------- */
-
-static const uint8_t own_ip[16] = { [10] = 0xff, [11] = 0xff, 10, 0, 0, 1 };
+/* ---- the holder: one device, that reaches only itself -------------------------------- */
 
 static struct cm_holder *holder;
 static pthread_t holder_thread;
@@ -65,37 +64,6 @@ static uint64_t env_now(void *ctx)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static bool env_port(void *ctx, struct cm_place at, struct cm_port *out)
-{
-	(void)ctx;
-	*out = (struct cm_port){ .node_guid = 1, .is_ethernet = true, .path_mtu_bytes = 4096,
-				 .timeout_scale_percent = 1 };
-	return !at.device && at.port == 1;
-}
-
-static bool env_gid(void *ctx, struct cm_place at, uint32_t index, uint8_t gid[16])
-{
-	(void)ctx;
-	(void)at;
-	memcpy(gid, own_ip, 16);
-	return !index;
-}
-
-static int env_place_of(void *ctx, const uint8_t ip[16], struct cm_place *out)
-{
-	(void)ctx;
-	*out = (struct cm_place){ 0, 1 };
-	return memcmp(ip, own_ip, 16) ? -EADDRNOTAVAIL : 0;
-}
-
-static int env_source_for(void *ctx, const uint8_t to[16], uint8_t from[16])
-{
-	(void)ctx;
-	(void)to;
-	memcpy(from, own_ip, 16);
-	return 0;
-}
-
 static void *run_holder(void *arg)
 {
 	struct pollfd p[2] = {
@@ -117,10 +85,7 @@ static void *run_holder(void *arg)
 
 static int setup(void **state)
 {
-	struct cm_env env = {
-		.send = env_send, .now_ns = env_now, .port = env_port, .gid = env_gid,
-		.place_of = env_place_of, .source_for = env_source_for,
-	};
+	struct cm_env env = cm_env_of_one_port(env_send, env_now);
 
 	(void)state;
 	nr_wire = 0;

@@ -228,6 +228,16 @@ uint64_t wire_next_ns(const struct wire *w)
 	return delay_next_ns(&w->delayed);
 }
 
+uint64_t wire_last_ns(const struct wire *w)
+{
+	uint64_t last_ns = 0;
+
+	for (uint32_t i = 0; i < w->config.nr_devices; i++)
+		if (w->dice[i].last_due_ns > last_ns)
+			last_ns = w->dice[i].last_due_ns;
+	return last_ns;
+}
+
 void wire_run(struct wire *w)
 {
 	uint64_t now_ns = w->config.now_ns(w->config.ctx);

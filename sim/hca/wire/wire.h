@@ -104,6 +104,8 @@ int wire_receive(struct wire *w, wire_packet_fn *fn, void *ctx);
 
 /* Delayed packets: when wire_run() is due (UINT64_MAX: never), and to send what is. */
 uint64_t wire_next_ns(const struct wire *w);
+/* When the last of those that keep their order is; in the past: none waits. */
+uint64_t wire_last_ns(const struct wire *w);
 void wire_run(struct wire *w);
 
 #endif /* TENT_SIM_HCA_WIRE_H */
