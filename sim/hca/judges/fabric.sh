@@ -4,8 +4,10 @@
 . "$(dirname "$0")/common.sh"
 hosts_up
 
+# What RxM says of its connections says how it ended: common.sh.
 run() { # ENDPOINT PROVIDER MORE
-	everywhere 47592 "fi_pingpong -e $1 -p $2 $3" "fi_pingpong -e $1 -p $2 $3 @"
+	local program="env FI_LOG_LEVEL=info FI_LOG_SUBSYS=ep_ctrl stdbuf -oL fi_pingpong -e $1 -p $2 $3"
+	everywhere 47592 "$program" "$program @"
 }
 
 for LINK in roce ib; do
