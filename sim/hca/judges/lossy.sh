@@ -33,7 +33,7 @@ programs() { # SIZE
 # The settings stay while somebody is on a host, so each names all of them.
 for fault in "loss=1% jitter=0 reorder=0" "loss=0 jitter=200us reorder=0" \
 	"loss=0 jitter=0 reorder=0.1%"; do
-	OPTIONS=(--fault timeouts=20%)
+	OPTIONS=(--fault timeouts=100%)
 	for setting in $fault; do OPTIONS+=(--fault $setting); done
 	echo "# $fault"
 	for size in 64 4096 65536; do programs $size; done

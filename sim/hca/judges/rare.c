@@ -110,8 +110,9 @@ static void small_data_comes_in_cqes(void)
 	loop_drop(&l);
 }
 
-/* Of what was read, libmlx5 44 looks for the data at another place of long CQEs (cq.c: `cqe`
- * and `cqe - 1` of a void pointer), so only the CQE is judged. */
+/* libmlx5 looks for what was read at `cqe` and `cqe - 1` of a void pointer, which is another
+ * place of a long CQE than where a card puts it; rdma-core's 45184d2c8, after version 59, has
+ * it look there. So only the CQE is judged. */
 static void more_comes_in_long_cqes(void)
 {
 	struct loop l = { .signals_all = true };

@@ -34,7 +34,7 @@ imperfect_wire() {
 	local fault one LOSES=yes
 	for fault in loss=1% "latency=20us jitter=200us" reorder=0.1% bandwidth=100mbit \
 		drop_responses=1% drop_requests_count=3 "delay_responses=2% delay_by=300us"; do
-		OPTIONS=(--fault timeouts=10%)
+		OPTIONS=(--fault timeouts=100%)
 		for one in $fault; do OPTIONS+=(--fault $one); done
 		pair 18515 $A $B "ibv_rc_pingpong -g 0 -s 20000 -n 50 -c" \
 			"ibv_rc_pingpong -g 0 -s 20000 -n 50 -c $A_IP"
