@@ -153,7 +153,7 @@ says 0 "PORT_ACTIVE" ip netns exec $B setpriv --reuid 65534 --regid 65534 --clea
 says 7 "host 1 of 3" $SIM hosts 3 -- bash -c 'echo host $TENT_SIM_HOST of $TENT_SIM_HOSTS
 	touch '$LOG'/host$TENT_SIM_HOST; [ $TENT_SIM_HOST = 2 ] || sleep 1000
 	until [ -e '$LOG'/host1 ]; do sleep 0.05; done; exit 7'
-says 0 "1000 iters" $SIM hosts 2 --link ib -- bash -c 'if [ $TENT_SIM_HOST = 1 ]
+says 0 "1000 iters" $SIM hosts 2 --link ib "${PATIENCE[@]}" -- bash -c 'if [ $TENT_SIM_HOST = 1 ]
 	then ibv_rc_pingpong
 	else until ibv_rc_pingpong $TENT_SIM_ADDRESS_1; do sleep 0.1; done; fi'
 $SIM hosts 2 sleep 1000 > $LOG/out 2>&1 &
