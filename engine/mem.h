@@ -104,8 +104,8 @@ struct segment {
 	struct region_table *table;	/* R7/A7 */
 	uint64_t epoch;
 	uint32_t lost;			/* far: its engine does not answer; any thread */
+	uint32_t tenant_uid;		/* constant */
 	/* the rest is the control thread's */
-	uint32_t tenant_uid;
 	int32_t type;			/* enum tent_segment_type */
 	struct client *owner;		/* NULL once it died; far ones have none */
 	uint64_t version;		/* counts its tables */

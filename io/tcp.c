@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "io/backends.h"
 #include "io/tcp_door.h"
@@ -158,31 +159,56 @@ static void tcp_guest_close(struct backend_instance *base, struct guest *guest)
 	tcp_door_send((struct tcp_instance *)base, &g->ends);
 }
 
-static void peer_free(struct tcp_peer *p)
+/* It has room for many jobs, of which few are ever made: pages come when they are used. */
+static struct tcp_peer *peer_map(uint32_t nr_queues)
 {
-	for (uint32_t i = 0; i < p->nr_queues * LEVELS; i++)
-		free(p->lines[i].jobs);
-	free(p);
+	uint32_t per_queue = nr_queues < TCP_TENANTS ? TCP_TENANTS / nr_queues : 1;
+	size_t nr = (size_t)nr_queues * per_queue;
+	size_t size = sizeof(struct tcp_peer) + nr * sizeof(struct tcp_tenant) +
+		      nr * LEVELS * TCP_JOBS * sizeof(struct tcp_job);
+	struct tcp_peer *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (p == MAP_FAILED)
+		return NULL;
+	p->size = size;
+	p->nr_queues = p->left = nr_queues;
+	p->nr_tenants = per_queue;
+	return p;
+}
+
+void tcp_peer_free(struct tcp_peer *p)
+{
+	munmap(p, p->size);
+}
+
+static void line_init(struct tcp_line *l, struct tcp_peer *p, struct tcp_tenant *t,
+		      struct tcp_queue *q, struct tcp_job *jobs)
+{
+	l->peer = p;
+	l->tenant = t;
+	l->queue = q;
+	l->level = (uint32_t)(l - t->lines);
+	l->jobs = jobs;
+	TAILQ_INIT(&l->free);
+	TAILQ_INIT(&l->waiting);
 }
 
 static int tcp_far_open(struct backend_instance *base, struct far_end *f)
 {
 	struct tcp_instance *inst = (struct tcp_instance *)base;
-	uint32_t nr = inst->nr_queues * LEVELS;
-	struct tcp_peer *p = calloc(1, sizeof(*p) + nr * sizeof(p->lines[0]));
+	struct tcp_peer *p = peer_map(inst->nr_queues);
+	uint32_t nr = p ? p->nr_queues * p->nr_tenants : 0;
+	struct tcp_job *jobs = p ? (struct tcp_job *)&p->tenants[nr] : NULL;
 
 	if (!p)
 		return -ENOMEM;
 	p->end = *f;
-	p->nr_queues = p->left = inst->nr_queues;
-	for (uint32_t i = 0; i < nr; i++) {
-		p->lines[i].peer = p;
-		p->lines[i].queue = inst->queues[i / LEVELS];
-		p->lines[i].level = i % LEVELS;
-		if (tcp_line_init(&p->lines[i]) < 0) {
-			peer_free(p);
-			return -ENOMEM;
-		}
+	for (uint32_t i = 0; i < nr * LEVELS; i++) {
+		struct tcp_tenant *t = &p->tenants[i / LEVELS];
+
+		line_init(&t->lines[i % LEVELS], p, t, inst->queues[i / LEVELS / p->nr_tenants],
+			  jobs + (size_t)i * TCP_JOBS);
 	}
 	f->peer = p;
 	p->comes = (struct tcp_note){ .kind = NOTE_PEER, .about = p };

@@ -12,8 +12,9 @@
  *   tcp_uring.c   receives and sends by io_uring
  *   tcp_plain.c   the same by recvmsg() and sendmsg(), where that is not permitted
  *
- * An engine has a connection per poller, peer and level to those whose segments it uses;
- * requests travel from who opened it. A transfer is a job; its bytes go out as frames of
+ * An engine has a connection per poller, peer, tenant and level to those whose segments it
+ * uses: what one tenant's requests do to theirs touches nobody else's. Requests travel from
+ * who opened it. A transfer is a job; its bytes go out as frames of
  * at most chunk_bytes, several at a time, jobs taking turns. Each frame is answered by
  * itself, in the order in which they were sent, and a job ends when none of its frames
  * is out: then no byte of it moves any more, at either end. What a connection carried
@@ -36,11 +37,14 @@
 #include "engine/backend.h"
 #include "engine/transfer_list.h"
 #include "io/tcp_frame.h"
+#include "io/tcp_note.h"
 #include "io/uring.h"
 #include "ring/order.h"
 
 #define TCP_QUEUES_MAX	64u	/* pollers of one engine */
 #define TCP_JOBS	256u	/* transfers that a line holds */
+#define TCP_TENANTS	64u	/* that have lines to one peer at a time, of all pollers */
+#define TCP_YIELDS	64u
 #define TCP_AHEAD	8192u	/* bytes received with a head, and copied from there */
 #define TCP_IOVS	64u	/* of one send */
 #define TCP_PIECE	(256u << 10) /* bytes of one send or receive, at most: a turn is short */
@@ -52,29 +56,6 @@
 struct tcp_conn;
 struct tcp_instance;
 struct tcp_queue;
-
-/* ---- between pollers and the door -------------------------------------- */
-
-enum tcp_kind {
-	NOTE_CALL,	/* line -> door: it needs a connection */
-	NOTE_FAILED,	/* door -> line: there is none */
-	NOTE_CONN,	/* door -> poller: here is one */
-	NOTE_RETIRE,	/* door -> poller: end it; and back: that was seen */
-	NOTE_FENCE,	/* poller -> door: it broke; has the other side let go? */
-	NOTE_FENCED,	/* door -> poller: yes; or nobody can say (conn->fenced) */
-	NOTE_OVER,	/* poller -> door: close and free it */
-	NOTE_LEAVE,	/* control -> poller: the peer is no more; and on to the door */
-	NOTE_PEER,	/* control -> door: a peer comes */
-	NOTE_GUEST,	/* control -> door: a guest comes */
-	NOTE_GUEST_ENDS	/* control -> door: it leaves */
-};
-
-/* One thing on its way; its sender's again once it comes back. */
-struct tcp_note {
-	struct tcp_note *next;	/* R16/A16 */
-	enum tcp_kind kind;
-	void *about;
-};
 
 /* ---- one connection ---------------------------------------------------- */
 
@@ -193,18 +174,30 @@ TAILQ_HEAD(tcp_jobs, tcp_job);
 
 enum tcp_line_state { LINE_DOWN, LINE_CALLING, LINE_UP };
 
-/* To one peer, from one poller, in one level. */
+/* To one peer, from one poller, for one tenant, in one level. */
 struct tcp_line {
 	struct tcp_peer *peer;
 	struct tcp_queue *queue;
+	struct tcp_tenant *tenant;
 	uint32_t level;
 	/* the poller's */
 	enum tcp_line_state state;
 	uint64_t failed_ns;
 	struct tcp_conn *conn;	/* UP */
-	struct tcp_job *jobs;
+	struct tcp_job *jobs;	/* TCP_JOBS */
+	uint32_t nr_made;	/* the first of them, which were used before */
 	struct tcp_jobs free, waiting;
 	struct tcp_note call;
+};
+
+/* Whose lines are his until another one needs them while no job of his is in them. The
+ * poller's. */
+struct tcp_tenant {
+	uint32_t uid;
+	uint32_t nr_jobs;
+	bool used;
+	uint32_t yields;	/* others wait: so often he is denied, jobs or not */
+	struct tcp_line lines[LEVELS];
 };
 
 struct tcp_peer {
@@ -215,8 +208,11 @@ struct tcp_peer {
 	struct tcp_note comes;
 	struct tcp_note leave[TCP_QUEUES_MAX];
 	bool leaves[TCP_QUEUES_MAX];	/* the poller's of each queue */
+	uint32_t next_yield[TCP_QUEUES_MAX]; /* the same */
 	uint32_t nr_queues;
-	struct tcp_line lines[];	/* LEVELS for each queue */
+	uint32_t nr_tenants;	/* for each queue */
+	size_t size;		/* bytes, of the mapping that it and all its jobs are */
+	struct tcp_tenant tenants[];
 };
 
 /* ---- who asks us ------------------------------------------------------- */
@@ -300,6 +296,12 @@ struct tcp_instance {
 	struct tcp_door *door;	/* NULL: no peers */
 };
 
+/* Those of one queue: nr_tenants. */
+static inline struct tcp_tenant *tcp_tenants(struct tcp_peer *p, const struct tcp_queue *q)
+{
+	return &p->tenants[q->index * p->nr_tenants];
+}
+
 static inline void tcp_count(uint64_t *counter, uint64_t n)
 {
 	store_relaxed(counter, *counter + n);
@@ -311,10 +313,10 @@ static inline uint32_t tcp_frame_size(const struct tcp_frame *f)
 	       (f->payload_length ? f->payload_length + (uint32_t)sizeof(f->tail) : 0);
 }
 
-/* tcp_queue.c. Any thread: hands a note over. */
-void tcp_note_push(struct tcp_note **inbox, struct tcp_note *n);
-/* Takes all, oldest first. */
-struct tcp_note *tcp_note_take(struct tcp_note **inbox);
+/* tcp.c. No line of it has a job. */
+void tcp_peer_free(struct tcp_peer *p);
+
+/* tcp_queue.c. Any thread. */
 void tcp_queue_send(struct tcp_queue *q, struct tcp_note *n);
 /* Poller. */
 struct transfer *tcp_poll(struct backend_queue *queue);
@@ -381,8 +383,6 @@ void tcp_silence_check(struct tcp_queue *q);
 void tcp_frame_heard(struct tcp_frame *f);
 /* Who was called back and has waited long enough. */
 void tcp_back_check(struct tcp_queue *q);
-/* Control. 0 or -ENOMEM. */
-int tcp_line_init(struct tcp_line *l);
 
 /* tcp_serve.c. Poller. */
 /* A head came that asks for something. 1: go on; 0: no frame is free, later; -1: it

@@ -74,9 +74,7 @@ void door_peer_put(struct tcp_peer *p)
 	if (p->left || p->nr_conns)
 		return;
 	LIST_REMOVE(p, all);
-	for (uint32_t i = 0; i < p->nr_queues * LEVELS; i++)
-		free(p->lines[i].jobs);
-	free(p);
+	tcp_peer_free(p);
 }
 
 static void guest_free_if_over(struct tcp_guest *g)

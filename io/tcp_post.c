@@ -62,6 +62,7 @@ static struct transfer *job_end(struct tcp_job *job)
 		transfer_end_by(t, job->rule);
 	job->transfer = NULL;
 	TAILQ_INSERT_HEAD(&job->line->free, job, link);
+	job->line->tenant->nr_jobs--;
 	q->nr_jobs--;
 	return t;
 }
@@ -311,10 +312,10 @@ static void call(struct tcp_line *l)
 /* It is left once no connection is on its way to it. */
 static void leave_if_done(struct tcp_queue *q, struct tcp_peer *p)
 {
-	struct tcp_line *l = &p->lines[q->index * LEVELS];
+	struct tcp_tenant *t = tcp_tenants(p, q);
 
-	for (uint32_t i = 0; i < LEVELS; i++)
-		if (l[i].state != LINE_DOWN)
+	for (uint32_t i = 0; i < p->nr_tenants * LEVELS; i++)
+		if (t[i / LEVELS].lines[i % LEVELS].state != LINE_DOWN)
 			return;
 	tcp_door_send(q->inst, &p->leave[q->index]);
 }
@@ -357,25 +358,13 @@ void tcp_line_failed(struct tcp_line *l)
 
 void tcp_peer_leave(struct tcp_queue *q, struct tcp_peer *p)
 {
-	struct tcp_line *l = &p->lines[q->index * LEVELS];
+	struct tcp_tenant *t = tcp_tenants(p, q);
 
 	p->leaves[q->index] = true;
-	for (uint32_t i = 0; i < LEVELS; i++)
-		if (l[i].conn)
-			tcp_conn_cut(l[i].conn);
+	for (uint32_t i = 0; i < p->nr_tenants * LEVELS; i++)
+		if (t[i / LEVELS].lines[i % LEVELS].conn)
+			tcp_conn_cut(t[i / LEVELS].lines[i % LEVELS].conn);
 	leave_if_done(q, p);
-}
-
-int tcp_line_init(struct tcp_line *l)
-{
-	TAILQ_INIT(&l->free);
-	TAILQ_INIT(&l->waiting);
-	l->jobs = calloc(TCP_JOBS, sizeof(*l->jobs));
-	if (!l->jobs)
-		return -1;
-	for (uint32_t i = 0; i < TCP_JOBS; i++)
-		TAILQ_INSERT_TAIL(&l->free, &l->jobs[i], link);
-	return 0;
 }
 
 /* ---- a connection that broke ------------------------------------------- */
@@ -447,19 +436,83 @@ static bool is_held_off(const struct tcp_line *l)
 	       clock_monotonic_ns() - l->failed_ns < TCP_HOLDOFF_NS;
 }
 
-static struct tcp_line *line_of(const struct tcp_queue *q, const struct transfer *t)
+/* Nobody's, else those of one without jobs, with the connections that there are. All have
+ * some: they take turns in having no more until theirs are done, and a little longer. */
+static struct tcp_tenant *tenant_take(const struct tcp_queue *q, struct tcp_peer *p)
 {
-	struct tcp_peer *p = t->remote->far->peer;
+	struct tcp_tenant *first = tcp_tenants(p, q), *end = first + p->nr_tenants, *t;
 
-	return &p->lines[q->index * LEVELS + t->level];
+	for (t = first; t < end; t++)
+		if (!t->used)
+			return t;
+	for (t = first; t < end; t++)
+		if (!t->nr_jobs)
+			return t;
+	for (t = first; t < end && !t->yields; t++)
+		;
+	if (t == end)
+		first[p->next_yield[q->index]++ % p->nr_tenants].yields = TCP_YIELDS;
+	return NULL;
+}
+
+/* NULL: none for now. */
+static struct tcp_tenant *tenant_of(const struct tcp_queue *q, struct tcp_peer *p, uint32_t uid)
+{
+	struct tcp_tenant *first = tcp_tenants(p, q), *end = first + p->nr_tenants, *t;
+
+	for (t = first; t < end; t++)
+		if (t->used && t->uid == uid)
+			break;
+	if (t < end && t->yields && (t->nr_jobs || --t->yields))
+		return NULL;
+	if (t == end)
+		t = tenant_take(q, p);
+	if (!t)
+		return NULL;
+	t->used = true;
+	t->uid = uid;
+	t->yields = 0;
+	return t;
+}
+
+static struct tcp_job *job_take(struct tcp_line *l)
+{
+	struct tcp_job *job = TAILQ_FIRST(&l->free);
+
+	if (job)
+		TAILQ_REMOVE(&l->free, job, link);
+	else if (l->nr_made < TCP_JOBS)
+		job = &l->jobs[l->nr_made++];
+	return job;
+}
+
+static enum post_result post_to(struct tcp_tenant *tenant, struct tcp_queue *q,
+				struct transfer *t)
+{
+	struct tcp_line *l = &tenant->lines[t->level];
+	struct tcp_job *job;
+
+	if (is_held_off(l))
+		return post_fail(t, TENT_RULE_PEER_LOST);
+	job = job_take(l);
+	if (!job)
+		return POST_BUSY;
+	*job = (struct tcp_job){ .transfer = t, .line = l };
+	t->backend_data = job;
+	tenant->nr_jobs++;
+	q->nr_jobs++;
+	start_waiting(job);
+	call(l);
+	if (l->conn)
+		tcp_conn_wake(l->conn);
+	return POST_PENDING;
 }
 
 enum post_result tcp_post(struct backend_queue *queue, struct transfer *t, uint64_t budget)
 {
 	struct tcp_queue *q = (struct tcp_queue *)queue;
 	uint16_t fault = fault_of(t);
-	struct tcp_line *l;
-	struct tcp_job *job;
+	struct tcp_tenant *tenant;
 
 	(void)budget;	/* the kernel moves the bytes */
 	if (fault)
@@ -468,19 +521,6 @@ enum post_result tcp_post(struct backend_queue *queue, struct transfer *t, uint6
 		transfer_end(t, TENT_STATUS_COMPLETED, 0, 0);
 		return POST_DONE;
 	}
-	l = line_of(q, t);
-	if (is_held_off(l))
-		return post_fail(t, TENT_RULE_PEER_LOST);
-	job = TAILQ_FIRST(&l->free);
-	if (!job)
-		return POST_BUSY;
-	TAILQ_REMOVE(&l->free, job, link);
-	*job = (struct tcp_job){ .transfer = t, .line = l };
-	t->backend_data = job;
-	q->nr_jobs++;
-	start_waiting(job);
-	call(l);
-	if (l->conn)
-		tcp_conn_wake(l->conn);
-	return POST_PENDING;
+	tenant = tenant_of(q, t->remote->far->peer, t->local->segment->tenant_uid);
+	return tenant ? post_to(tenant, q, t) : POST_BUSY;
 }
