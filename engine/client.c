@@ -132,6 +132,8 @@ static const struct message_form forms[] = {
 		segment_close },
 	[TENT_CTL_SEGMENT_INFO] = { sizeof(struct tent_ctl_segment_info), 0, true, 0, 0,
 		segment_info },
+	[TENT_CTL_INBOX_OPEN] = { sizeof(struct tent_ctl_head), 0, true, 0, 0, inbox_open },
+	[TENT_CTL_INBOX_TAKEN] = { sizeof(struct tent_ctl_id), 0, true, 0, 0, inbox_taken },
 	[TENT_CTL_QUERY] = { sizeof(struct tent_ctl_query), FDS_ANY, false, 0, 0,
 		client_query },
 };
@@ -274,6 +276,7 @@ static void end_over(struct engine *e, struct client *c)
 	if (c->errand)
 		return;		/* it still receives or identifies: comes back here */
 	segments_leave(e, c);
+	inbox_close(e, c);
 	peer_close(&c->peer);
 	if (client_linger(e, c))
 		return;		/* the same */
@@ -333,8 +336,10 @@ void client_end(struct engine *e, struct client *c, uint16_t rule)
 {
 	if (c->ending)
 		return;
+	notices_serve_client(e, c);
 	c->ending = true;
 	c->end_rule = rule;
+	far_notices_abandon(e, c);
 	client_rest_ends(e, c);
 	control_unwatch(e, &c->socket);
 	control_unwatch(e, &c->death);
@@ -447,7 +452,7 @@ static struct client *client_create(struct engine *e, int sock, bool local)
 	if (!c)
 		return NULL;
 	c->sock = sock;
-	c->socket.fd = c->death.fd = -1;
+	c->socket.fd = c->death.fd = c->inbox.mem.fd = -1;
 	c->local = local;
 	c->own = local && e->config.daemon;
 	c->round = round_create(e, CLIENT_ROUND);

@@ -8,7 +8,7 @@
  *   client_ring.c    its rings                 client_flight.c  what it has not received
  *   memory.c         what it registered        buffers.c   mappings behind that
  *   chore.c errand.c  what of this takes long or for ever
- *   segments.c       what it opened
+ *   segments.c       what it opened            inbox.c     what it was sent
  *   query.c explain.c  what it asks
  *
  * A client is served one message at a time. A reply that needs pollers or takes long is
@@ -23,6 +23,7 @@
 
 #include "engine/chore.h"
 #include "engine/control.h"
+#include "engine/inbox.h"
 #include "engine/peercred.h"
 #include "ring/ctl_io.h"
 #include "ring/host.h"
@@ -92,6 +93,7 @@ struct client {
 	uint32_t nr_rings, last_ring_id;
 	struct poller_stats closed;	/* sums over rings that are no more */
 
+	struct inbox inbox;
 	struct buffer *buffers;
 	uint64_t last_buffer_id;
 	uint64_t allocated;		/* bytes */

@@ -11,6 +11,7 @@
 #include "engine/failover.h"
 #include "engine/indirect.h"
 #include "engine/meters.h"
+#include "engine/notice.h"
 
 /* What the completions of a run share. */
 struct run {
@@ -178,11 +179,24 @@ static inline void batch_take(struct batch_state *b, const struct transfer *t)
 	}
 }
 
+/* Whoever failed, or was taken back, is nothing that anybody should be told of. */
+static __attribute__((noinline)) void end_notice(const struct run *run, struct batch_state *b)
+{
+	if (b->first_bad == b->nr)
+		notice_hand_over(run->p, b->notice);
+	else
+		notice_drop(run->r, b->notice);
+	b->notice = NULL;
+}
+
 static void batch_close(struct run *run, struct batch_state *b)
 {
 	struct ring_state *r = run->r;
 
-	publish_batch(run, b);
+	if (unlikely(b->notice != NULL))
+		end_notice(run, b);
+	if (b->member_ends != MEMBER_IS_PUBLISHED)
+		publish_batch(run, b);
 	if (b->indirect) {
 		indirect_done(run->p, r);
 		return;
@@ -234,6 +248,30 @@ complete_singles(struct run *run, struct transfer *const *list, uint32_t n)
 	return i;
 }
 
+/* One that ends by itself in a batch that is waited for. */
+static void publish_member(const struct run *run, const struct transfer *t, uint32_t end)
+{
+	struct tent_completion *c = ring_host_next(&run->r->host);
+
+	fill(run, t, c);
+	ring_host_publish_end(&run->r->host, c, end);
+}
+
+/* What becomes of a request that has ended. Who sees the last one's completion may count
+ * on the notification, even if it closes what it was for. */
+static __attribute__((noinline)) void end_member(const struct run *run, struct batch_state *b,
+						 struct transfer *t, uint32_t end, bool is_last)
+{
+	if (b->member_ends == MEMBER_HAS_RESULT) {
+		indirect_end(b->indirect, t);
+		return;
+	}
+	if (is_last && b->notice)
+		end_notice(run, b);
+	publish_member(run, t, end);
+	ring_release(run->r, t);
+}
+
 /* Those that belong to the first one's batch, up to one that does not; how many. */
 static __attribute__((noinline)) uint32_t
 complete_members(struct run *run, struct transfer *const *list, uint32_t n)
@@ -243,13 +281,14 @@ complete_members(struct run *run, struct transfer *const *list, uint32_t n)
 
 	for (i = 0; i < n && list[i]->batch == b; i++) {
 		struct transfer *t = list[i];
+		uint32_t end;
 
 		if (unlikely(t->deadline_ns))
 			note_deadline(run, t);
-		note(run, t);
+		end = note(run, t);
 		batch_take(b, t);
-		if (unlikely(b->indirect != NULL))
-			indirect_end(b->indirect, t);
+		if (unlikely(b->member_ends != MEMBER_ENDS_SILENTLY))
+			end_member(run, b, t, end, i + 1 == b->left);
 		else
 			ring_release(run->r, t);
 	}
@@ -331,19 +370,19 @@ void complete_with(struct poller *p, struct transfer *t, uint16_t rule)
 /* ---- completions without a transfer ------------------------------------ */
 
 /* Everything but the end of it; the stages are one moment. */
-static struct tent_completion *begin_plain(struct ring_state *r, uint16_t rule)
+static struct tent_completion *begin_accounted(struct ring_state *r, uint64_t user_data,
+					       uint64_t seen_ticks, uint16_t rule)
 {
 	struct tent_completion *c = ring_host_next(&r->host);
-	uint32_t now = ticks_since(ticks_now(), r->intake.judge.seen_ticks);
+	uint32_t now = ticks_since(ticks_now(), seen_ticks);
 
-	r->host.pending++;
-	c->user_data = r->intake.user_data;
+	c->user_data = user_data;
 	c->bytes = 0;
 	c->error = rule ? tent_rule_error(rule) : TENT_OK;
 	c->index = 0;
 	c->count = 1;
 	c->credits = 1;
-	c->seen_ticks = r->intake.judge.seen_ticks;
+	c->seen_ticks = seen_ticks;
 	c->posted_ticks = now;
 	c->device_ticks = now;
 	c->published_ticks = now;
@@ -351,6 +390,36 @@ static struct tent_completion *begin_plain(struct ring_state *r, uint16_t rule)
 	c->rail = 0;
 	c->attempts = 0;
 	return c;
+}
+
+/* The same for what was never admitted. */
+static struct tent_completion *begin_plain(struct ring_state *r, uint16_t rule)
+{
+	r->host.pending++;
+	return begin_accounted(r, r->intake.user_data, r->intake.judge.seen_ticks, rule);
+}
+
+static uint8_t status_of(uint16_t rule)
+{
+	struct transfer t = { .status = TENT_STATUS_COMPLETED };
+
+	if (rule)
+		transfer_end_by(&t, rule);
+	return t.status;
+}
+
+void complete_notice(struct poller *p, struct ring_state *r, const struct notice *n)
+{
+	struct tent_completion *c = begin_accounted(r, n->user_data, n->seen_ticks, n->rule);
+
+	ring_host_publish(&r->host, c, 0, status_of(n->rule), 0);
+	level_add(&r->in_flight, -1u);
+	level_add(&p->in_flight, -1u);
+	if (n->rule)
+		COUNT(p, r, failed, 1);
+	else
+		COUNT(p, r, completed, 1);
+	touch(p, r);
 }
 
 void complete_slot(struct poller *p, struct ring_state *r, uint16_t rule)

@@ -6,6 +6,8 @@
 #include "engine/poller_state.h"
 #include "engine/wakes.h"
 
+struct notice;
+
 /*
  * Ends n transfers of one ring that are in nobody's list any more: their completion,
  * or their part of their batch's; then their records are free. device_ticks: when the
@@ -22,6 +24,9 @@ void complete_with(struct poller *p, struct transfer *t, uint16_t rule);
 
 /* The one completion of a refused batch, with all its credits. */
 void complete_refusal(struct poller *p, struct ring_state *r);
+
+/* Op NOTIFY: it is back, with how it ended. */
+void complete_notice(struct poller *p, struct ring_state *r, const struct notice *n);
 
 /* The completion of a slot that moves nothing: NOP, CANCEL. rule 0: it did its work. */
 void complete_slot(struct poller *p, struct ring_state *r, uint16_t rule);

@@ -240,11 +240,13 @@ static bool finish_stop(struct engine *e)
 	return true;
 }
 
+/* What a request was completed for goes before what its program asks for next. */
 static void dispatch(struct engine *e, int timeout_ms)
 {
 	struct epoll_event events[EVENTS_PER_TURN];
 	int n = epoll_wait(e->epoll_fd, events, EVENTS_PER_TURN, timeout_ms);
 
+	notices_serve(e);
 	for (int i = 0; i < n; i++) {
 		struct event_source *s = events[i].data.ptr;
 
@@ -270,7 +272,10 @@ void *control_main(void *engine)
 	int timeout_ms = -1;
 
 	while (!e->finished) {
+		bool more;
+
 		dispatch(e, timeout_ms);
+		more = notices_serve(e);	/* after their word for it was drained */
 		if (e->drive_again)
 			drive(e);
 		if (needs_patrol(e))
@@ -283,6 +288,8 @@ void *control_main(void *engine)
 			timeout_ms = PATROL_MS;
 		if (e->drive_again && timeout_ms != 0)
 			timeout_ms = CALLER_WAIT_MS;
+		if (more)
+			timeout_ms = 0;
 	}
 	return NULL;
 }

@@ -16,6 +16,7 @@
 #include "engine/directory.h"
 #include "engine/engine.h"
 #include "engine/links.h"
+#include "engine/notices.h"
 #include "engine/poller.h"
 #include "engine/round.h"
 #include "engine/segment_name.h"
@@ -102,6 +103,7 @@ struct engine {
 	struct tenants tenants;
 	struct links links;
 	struct peers *peers;
+	struct notices notices;
 	struct directory *directory;	/* NULL: p2p */
 	struct contract_set *contracts;	/* NULL: none */
 	struct {

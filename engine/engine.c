@@ -238,6 +238,7 @@ static struct engine *engine_alloc(const struct engine_config *config)
 	e->started_ns = clock_monotonic_ns();
 	e->wake_fd = e->answer_fd = e->epoll_fd = e->reserve_fd = e->links.source.fd = -1;
 	e->links.fd = e->links.owner_fd = -1;
+	notices_start(e);
 	e->driver[0].fd = e->driver[1].fd = -1;
 	pthread_mutex_init(&e->inbox_lock, NULL);
 	tick_clock_calibrate(&e->clock);

@@ -11,6 +11,7 @@
 
 #include "engine/indirect.h"
 #include "engine/intake.h"
+#include "engine/notice.h"
 
 #define RECLAIM_BYTES (1u << 20)	/* unmapped per turn */
 
@@ -67,7 +68,7 @@ static bool is_aligned(const struct region *g, uint64_t address)
 static struct refusal area_refusal(const struct ring_state *r, const struct tent_slot *s,
 				   const struct tent_indirect *a, struct region **region)
 {
-	uint64_t resv = a->resv0 | s->resv0 | s->resv1 | s->tail_offset | s->entry_stride;
+	uint64_t resv = a->resv0 | s->resv0 | s->notify | s->tail_offset | s->entry_stride;
 	struct region *g;
 
 	if (a->count == 0 || a->count > TENT_INDIRECT_MAX)
@@ -106,6 +107,7 @@ static void settle(struct ring_state *r, const struct tent_indirect *a, struct r
 			.seen_ticks = in->judge.seen_ticks, .nr = a->count, .credits = 1,
 			.left = a->count, .first_bad = a->count,
 			.posted_ticks = UINT32_MAX, .status = TENT_STATUS_COMPLETED,
+			.member_ends = MEMBER_HAS_RESULT,
 		},
 	};
 }
@@ -156,7 +158,7 @@ static void copy_entry(struct poller *p, const struct indirect *ind, uint32_t at
 
 	copy_words(s, ind->entries + (size_t)at * sizeof(*s), sizeof(*s));
 	/* Words that a slot uses and an entry must not: a dirty reserved word, too. */
-	s->resv1 |= s->seq | s->nr | s->op | s->flags | s->cq_head;
+	s->notify |= s->seq | s->nr | s->op | s->flags | s->cq_head;
 	if (!s->request.policy_name)
 		return;
 	if (ind->cells)
@@ -179,6 +181,8 @@ static void judge_piece(struct poller *p, struct ring_state *r, uint32_t n)
 		why.index += in->taken;
 		intake_refuse(r, &why);
 	}
+	if (!in->why.rule)
+		notice_cover(r, p->slots, p->piece, n, &in->why);
 	if (in->why.rule)
 		return;		/* they are scratch for the next piece */
 	for (uint32_t i = 0; i < n; i++)

@@ -9,6 +9,7 @@
 
 #include "engine/indirect.h"
 #include "engine/intake.h"
+#include "engine/notice.h"
 #include "engine/sched.h"
 
 /* ---- the batch's first slot -------------------------------------------- */
@@ -35,8 +36,8 @@ static inline uint32_t op_and_flags(const struct tent_slot *s)
 	memcpy(&word, &s->op, sizeof(word));
 	return word;
 }
-#define OPS_AND_FLAGS (TENT_OP_INDIRECT | 0xff00u | TENT_SLOT_F_ALL << 16)
-_Static_assert(TENT_OP_INDIRECT == 3 && offsetof(struct tent_slot, op) == 16 &&
+#define OPS_AND_FLAGS (7u | 0xff00u | TENT_SLOT_F_ALL << 16)
+_Static_assert(TENT_OP_NOTIFY <= 7 && offsetof(struct tent_slot, op) == 16 &&
 	       offsetof(struct tent_slot, flags) == 18, "OPS_AND_FLAGS is a mask");
 
 static inline uint16_t first_slot_rule(const struct ring_host *h, const struct tent_slot *s)
@@ -83,6 +84,9 @@ void intake_accept(struct poller *p, struct ring_state *r)
 {
 	uint32_t nr = r->intake.nr;
 
+	if (r->notice)
+		r->intake.judge.batch->notice = r->notice;
+	r->notice = NULL;
 	account(p, r, nr, r->intake.op == TENT_OP_INDIRECT ? 1 : nr);
 	intake_finish(r);
 }
@@ -97,6 +101,8 @@ static void batch_open(struct ring_state *r, const struct tent_slot *s)
 		.user_data = s->user_data, .seen_ticks = j->seen_ticks, .nr = s->nr,
 		.credits = s->nr, .left = s->nr, .first_bad = s->nr,
 		.posted_ticks = UINT32_MAX, .status = TENT_STATUS_COMPLETED,
+		.member_ends = s->flags & TENT_SLOT_F_ONE_COMPLETION ? MEMBER_ENDS_SILENTLY :
+								       MEMBER_IS_PUBLISHED,
 	};
 	j->batch = b;
 }
@@ -228,6 +234,7 @@ static void remember(struct ring_state *r, const struct tent_slot *s, enum intak
 	in->taken = 0;
 	in->user_data = s->user_data;
 	in->why = (struct refusal){ 0 };
+	r->notice = NULL;
 }
 
 /* A whole batch of requests did not simply pass. */
@@ -252,21 +259,26 @@ static __attribute__((noinline)) int32_t whole_odd(struct poller *p, struct ring
 static __attribute__((noinline)) int32_t begin_odd(struct poller *p, struct ring_state *r,
 						   uint16_t rule)
 {
-	const struct tent_slot *s = &p->slots[0];
+	struct tent_slot *s = &p->slots[0];
 
+	if (!rule && s->op > TENT_OP_NOTIFY)
+		rule = TENT_RULE_RING_FIRST;
 	if (!rule && s->op != TENT_OP_REQUEST && s->nr != 1)
 		rule = TENT_RULE_RING_NR;
 	if (rule) {
 		ring_begin_end(r, rule);
 		return BATCH_OTHER;
 	}
-	if (s->op == TENT_OP_INDIRECT && indirect_must_wait(p, r, s))
+	if ((s->op == TENT_OP_INDIRECT && indirect_must_wait(p, r, s)) || notice_must_wait(r, s))
 		return BATCH_WAITS;
 	remember(r, s, INTAKE_TAKE);
 	r->host.cq_head = s->cq_head;
-	if (s->op != TENT_OP_REQUEST)
+	notice_take(r, s, &r->intake.why);
+	if (r->intake.why.rule)
+		r->intake.step = INTAKE_RELEASE;
+	else if (s->op != TENT_OP_REQUEST)
 		intake_begin_other(p, r, s);
-	else if (s->flags & TENT_SLOT_F_ONE_COMPLETION)
+	else if (s->flags & (TENT_SLOT_F_ONE_COMPLETION | TENT_SLOT_F_NOTIFY))
 		batch_open(r, s);
 	return BATCH_OTHER;
 }
@@ -279,6 +291,15 @@ static inline void begin(struct ring_state *r, const struct tent_slot *s)
 	j->seen_ticks = ticks_now();
 	j->now_ns = 0;
 	j->batch = NULL;
+}
+
+/* False: it goes the longer way, as one with a notification does. */
+static __attribute__((noinline)) bool open_whole(struct ring_state *r, const struct tent_slot *s)
+{
+	if (s->flags & TENT_SLOT_F_NOTIFY)
+		return false;
+	batch_open(r, s);
+	return true;
 }
 
 /*
@@ -308,8 +329,9 @@ __attribute__((noinline)) static int32_t intake_batch(struct poller *p, struct r
 	if (unlikely(rule || s->op != TENT_OP_REQUEST || nr > left))
 		return begin_odd(p, r, rule);
 	h->cq_head = s->cq_head;
-	if (unlikely(s->flags & TENT_SLOT_F_ONE_COMPLETION))
-		batch_open(r, s);
+	if (unlikely(s->flags & (TENT_SLOT_F_ONE_COMPLETION | TENT_SLOT_F_NOTIFY)) &&
+	    !open_whole(r, s))
+		return begin_odd(p, r, 0);
 	rule = copy_slots(p, r, nr, h->consumed, true, &is_plain);
 	if (unlikely(rule))
 		return begin_odd(p, r, rule);
@@ -346,6 +368,8 @@ static uint32_t take_piece(struct poller *p, struct ring_state *r, uint32_t left
 		why.index += in->taken;
 		intake_refuse(r, &why);
 	}
+	if (!in->why.rule)
+		notice_cover(r, p->slots, records, n, &in->why);
 	in->taken += n;
 	if (!in->why.rule) {
 		r->nr_free -= n;

@@ -49,7 +49,7 @@ void intake_admit(struct poller *p, struct ring_state *r, struct transfer **list
 		  uint32_t n, uint64_t now);
 
 /* A well-formed slot that is no REQUEST. */
-void intake_begin_other(struct poller *p, struct ring_state *r, const struct tent_slot *s);
+void intake_begin_other(struct poller *p, struct ring_state *r, struct tent_slot *s);
 
 /* A piece of a long batch passed: its requests wait for the others' verdict. */
 void intake_park(struct ring_state *r, struct transfer **records, uint32_t n);

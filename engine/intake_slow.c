@@ -8,6 +8,7 @@
 #include "engine/complete.h"
 #include "engine/indirect.h"
 #include "engine/intake.h"
+#include "engine/notice.h"
 #include "engine/sched.h"
 
 /* ---- refusals ---------------------------------------------------------- */
@@ -16,6 +17,8 @@ static void give_batch_back(struct ring_state *r)
 {
 	struct batch_state *b = r->intake.judge.batch;
 
+	notice_drop(r, r->notice);
+	r->notice = NULL;
 	if (!b || b->indirect)
 		return;
 	b->next = r->free_batches;
@@ -118,10 +121,10 @@ static struct refusal bare_refusal(const struct tent_slot *s, bool source)
 	if (source)
 		memset(&copy.request.source, 0, 8);
 	if (is_zero(&copy.request, sizeof(*s) - offsetof(struct tent_slot, request)) &&
-	    !s->resv0 && !s->resv1)
+	    !s->resv0 && !s->notify)
 		return (struct refusal){ 0 };
 	return (struct refusal){ .rule = TENT_RULE_SLOT_RESV,
-				 .value = (int64_t)(s->resv0 | s->resv1) };
+				 .value = (int64_t)(s->resv0 | s->notify) };
 }
 
 /* An INDIRECT is named by its slot's user_data, all of it, or by one entry's. */
@@ -164,12 +167,16 @@ static void cancel_step(struct poller *p, struct ring_state *r, uint32_t nr)
 	}
 }
 
-void intake_begin_other(struct poller *p, struct ring_state *r, const struct tent_slot *s)
+void intake_begin_other(struct poller *p, struct ring_state *r, struct tent_slot *s)
 {
 	bool cancel = s->op == TENT_OP_CANCEL;
 
 	if (s->op == TENT_OP_INDIRECT) {
 		indirect_begin(p, r, s);
+		return;
+	}
+	if (s->op == TENT_OP_NOTIFY) {
+		notice_begin(p, r, s);
 		return;
 	}
 	r->intake.why = bare_refusal(s, cancel);

@@ -85,7 +85,7 @@ static inline void judge_load(struct judge *j, const struct handle_table *handle
  */
 typedef int32_t sniff_word __attribute__((vector_size(16), may_alias));
 struct sniff {
-	sniff_word zero;	/* must be zero: op..cq_head, resv1; policy, hint, reserved0 */
+	sniff_word zero;	/* must be zero: op..cq_head, notify; policy, hint, reserved0 */
 	sniff_word size;	/* struct_size ^ 88, schema ^ 1, opcode, resv0 */
 	sniff_word kind;	/* intent, priority, deadline */
 	sniff_word above;	/* ... beyond what is allowed */

@@ -156,8 +156,8 @@ struct fault fields_fault(const struct bench *b, const struct tent_slot *s,
 		return FAULT(RESERVED0, w->reserved0);
 	if (w->flags)
 		return FAULT(FLAGS, w->flags);
-	if (s->resv0 || s->resv1)
-		return FAULT(SLOT_RESV, s->resv0 ? s->resv0 : s->resv1);
+	if (s->resv0 || s->notify)
+		return FAULT(SLOT_RESV, s->resv0 ? s->resv0 : s->notify);
 	return NO_FAULT;
 }
 

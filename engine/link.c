@@ -100,6 +100,7 @@ static void say_hello(struct engine *e, struct link *l)
 	engine_address_print(&e->address, name);
 	hello = json_pack("{s:s,s:o,s:s}", "type", "hello", "epoch", frame_hex(e->epoch),
 			  "name", name);
+	json_object_set_new(hello, "notices", json_integer(1));
 	hello_put_data(e, l, hello);
 	link_send(e, l, hello);
 }
@@ -142,6 +143,7 @@ static void up(struct engine *e, struct link *l, uint64_t epoch)
 static void take_hello(struct engine *e, struct link *l, const json_t *frame)
 {
 	uint64_t epoch;
+	uint32_t notices;
 
 	if (l->state == LINK_HELLO)
 		link_find_user(e, l);
@@ -159,6 +161,7 @@ static void take_hello(struct engine *e, struct link *l, const json_t *frame)
 				  "limits/peer_connections");
 	} else {
 		hello_get_data(l, frame);
+		l->takes_notices = frame_uint(frame, "notices", 1, &notices) && notices;
 		up(e, l, epoch);
 	}
 }
@@ -202,6 +205,8 @@ static void take_frame(struct engine *e, struct link *l, const json_t *frame)
 		{ "segment", TO_CALLER, far_take_segment },
 		{ "missing", TO_CALLER, far_take_missing },
 		{ "changed", TO_CALLER, far_take_changed },
+		{ "notify", TO_CALLED, link_take_notify },
+		{ "notified", TO_CALLER, far_take_notified },
 	};
 	const char *type = frame_text(frame, "type", 32);
 	unsigned int role = l->peer ? TO_CALLER : TO_CALLED;

@@ -59,6 +59,7 @@ struct link {
 	uint64_t epoch;			/* of the engine at the other end */
 	uint16_t data_port;		/* it is called at, for data; 0: not */
 	uint64_t data_token[2];		/* to be shown there */
+	bool takes_notices;		/* the other end knows of notifications */
 	struct guest *guest;		/* it came to us: as a backend knows it, or NULL */
 	char name[ADDRESS_SIZE];	/* where it says that it listens, or "" */
 	char from[ADDRESS_SIZE];	/* the address it came from */

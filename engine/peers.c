@@ -36,6 +36,7 @@ void peer_is_down(struct engine *e, struct engine_peer *p, const char *why)
 	p->failures++;
 	p->retry_ns = clock_monotonic_ns() + retry_after(p);
 	snprintf(p->fault, sizeof(p->fault), "%s", why);
+	far_notices_drop(e, p);
 	far_peer_down(e, p, why);
 	far_end_put(e, p->end);
 	p->end = NULL;
@@ -175,9 +176,11 @@ void peers_patrol(struct engine *e, uint64_t now)
 	for (struct engine_peer *p = e->peers->list, *next; p; p = next) {
 		next = p->next;
 		far_patrol(e, p, now);
+		far_notices_patrol(e, p, now);
 		if (may_call_again(e, p, now))
 			peer_call(e, p);
-		else if (p->state == PEER_UP && !p->segments && p->end->refs == 1)
+		else if (p->state == PEER_UP && !p->segments && p->end->refs == 1 &&
+			 !p->notices.out && !p->notices.waiting)
 			leave(e, p);
 	}
 }

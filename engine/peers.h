@@ -9,6 +9,7 @@
  *   far_limits.c    what of them one tenant may have
  *   far_table.c     what they have registered, as regions that backends can be asked for
  *   link_serve.c    the other side: our segments, as peers ask for them
+ *   notices_link.c  notifications to their owners, and to ours
  *
  * A far segment is that of one owner's life, as a near one. While its engine does not
  * answer it is lost: requests are refused with TARGET_PEER, and what was running ends.
@@ -43,6 +44,7 @@ struct engine_peer {
 	uint32_t failures;		/* in a row */
 	uint64_t calls, losses;
 	struct far_segment *segments;	/* that can be opened */
+	struct far_notices notices;
 	char fault[160];		/* why it is not up */
 };
 

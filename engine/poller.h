@@ -14,12 +14,14 @@
 #include "ring/host.h"
 
 struct meters;
+struct notice;
 struct paths;
 struct poller;
 
 enum poller_command_type {
 	POLLER_ADD_RING,	/* ring: start serving it */
 	POLLER_CLOSE_RING,	/* ring: end its work with rule; answered once none is left */
+	POLLER_NOTICE_BACK,	/* notice: was the control thread's, see notice.h */
 	POLLER_DROP_REGION,	/* region: end what touches it; answered once nothing does */
 	POLLER_STOP		/* end everything with rule and leave the loop */
 };
@@ -31,6 +33,7 @@ struct poller_command {
 	uint16_t rule;			/* enum tent_rule that work ends with */
 	struct ring_state *ring;
 	struct region *region;
+	struct notice *notice;
 	struct poller_command *next;	/* R8/A8 */
 	uint32_t answered;		/* R8/A8 back; set when the poller is through */
 	/* the poller's while it works on the order */

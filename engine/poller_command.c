@@ -9,6 +9,7 @@
 #include "engine/complete.h"
 #include "engine/indirect.h"
 #include "engine/intake.h"
+#include "engine/notice.h"
 #include "engine/sched.h"
 #include "ring/wake.h"
 
@@ -206,6 +207,9 @@ static bool carry_out(struct poller *p, struct poller_command *c)
 		return true;
 	case POLLER_CLOSE_RING:
 		return close_ring(p, c);
+	case POLLER_NOTICE_BACK:
+		notice_back(p, c->notice);
+		return true;
 	case POLLER_DROP_REGION:
 		return drop_region(p, c);
 	case POLLER_STOP:

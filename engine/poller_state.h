@@ -54,6 +54,7 @@ struct poller {
 	uint32_t yield;			/* any thread sets it; spinning gives way */
 	bool yielding;			/* what the rings were told last */
 	struct poller_stats stats;
+	struct notice *notices;		/* R17/A17, for the control thread, newest first */
 	/* sleeping */
 	uint64_t idle_since;		/* ticks; 0: busy */
 	uint32_t idle_turns;

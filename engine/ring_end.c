@@ -47,9 +47,9 @@ bool ring_end_step(struct poller *p, struct ring_state *r)
 		return false;
 	if (intake_abandon(p, r) || end_queued(p, r))
 		return true;	/* attention stays: the ring is not looked at otherwise */
-	if (r->in_flight) {
+	if (r->in_flight || r->notices_out) {
 		call_back_posted(p, r);
-		return false;	/* what is left is up to the backends */
+		return false;	/* what is left is up to the backends, and the control thread */
 	}
 	ring_host_end(&r->host, r->end_rule);
 	r->ended = true;

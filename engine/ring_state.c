@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "engine/notice.h"
 #include "engine/ring_state.h"
 #include "engine/stats.h"
 
@@ -38,6 +39,18 @@ static int make_batches(struct ring_state *r)
 	return 0;
 }
 
+/* Most rings never touch it. */
+static int make_notices(struct ring_state *r)
+{
+	void *memory = mmap(NULL, NOTICES_PER_RING * sizeof(*r->notices), PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (memory == MAP_FAILED)
+		return -errno;
+	r->notices = memory;
+	return 0;
+}
+
 int ring_state_create(struct ring_state **out, const struct ring_geometry *g,
 		      struct client_space *space)
 {
@@ -55,6 +68,8 @@ int ring_state_create(struct ring_state **out, const struct ring_geometry *g,
 	rc = make_records(r);
 	if (rc == 0)
 		rc = make_batches(r);
+	if (rc == 0)
+		rc = make_notices(r);
 	if (rc < 0) {
 		ring_state_destroy(r);
 		return rc;
@@ -71,6 +86,8 @@ void ring_state_destroy(struct ring_state *r)
 		munmap(r->indirect.transfers, r->indirect.mapped);
 	if (r->records)
 		pages_free(r->records, &r->pages);
+	if (r->notices)
+		munmap(r->notices, NOTICES_PER_RING * sizeof(*r->notices));
 	free(r->batches);
 	free(r->free);
 	ring_host_destroy(&r->host);

@@ -37,10 +37,19 @@ struct ring_line {
 	bool linked;
 };
 
-/* Requests that end in one completion: a ONE_COMPLETION batch, or an INDIRECT. */
+/* What a batch makes of the end of one of its requests. */
+enum member_ends {
+	MEMBER_ENDS_SILENTLY,	/* ONE_COMPLETION */
+	MEMBER_HAS_RESULT,	/* INDIRECT: written beside it */
+	MEMBER_IS_PUBLISHED	/* it is only waited for: somebody is to be notified */
+};
+
+/* Requests whose ends are waited for together: a ONE_COMPLETION batch, an INDIRECT, one
+ * with a notification. */
 struct batch_state {
 	struct batch_state *next;	/* in the ring's free list */
 	struct indirect *indirect;	/* writes each end into results; or NULL */
+	struct notice *notice;		/* goes out once all of them completed; or NULL */
 	uint64_t user_data;		/* of the first slot */
 	uint64_t bytes;
 	uint64_t seen_ticks;
@@ -57,6 +66,7 @@ struct batch_state {
 	uint8_t transport;
 	uint8_t rail;
 	uint8_t attempts;
+	uint8_t member_ends;		/* enum member_ends */
 };
 
 /* An INDIRECT batch: its requests live in memory of its own, see indirect.c. */
@@ -125,6 +135,11 @@ struct ring_state {
 	struct transfer *records;
 	struct batch_state *batches;
 	struct batch_state *free_batches;
+	struct notice *notice;		/* of intake's batch, until it is accepted; or NULL */
+	struct notice *notices;		/* NOTICES_PER_RING, see notice.c */
+	struct notice *free_notices;	/* of these, used before and free again */
+	uint32_t nr_notices;		/* that were ever used: the first ones */
+	uint32_t notices_out;		/* with the control thread */
 	uint32_t nr_records;
 	struct pages_info pages;	/* of records */
 };

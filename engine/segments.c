@@ -363,6 +363,7 @@ void segment_close(struct engine *e, struct client *c, struct ctl_message *m)
 		client_refuse(e, c, TENT_RULE_SEGMENT, id);
 		return;
 	}
+	notices_serve_client(e, c);
 	new = handles_copy(c->space.handles, c->space.handles->nr);
 	if (!new) {
 		client_refuse(e, c, TENT_RULE_SYSTEM, ENOMEM);

@@ -28,7 +28,7 @@ static int check_array(const tent_request_t *entries, size_t count)
 int tent_submit(tent_engine_t engine, tent_batch_id_t batch_id, tent_request_t *entries,
 		size_t count)
 {
-	const struct lib_source src = { entries, count, sizeof(*entries), true };
+	const struct lib_source src = { entries, count, sizeof(*entries), true, NULL, NULL };
 	struct lib_engine *e = lib_engine_find(engine);
 
 	if (!e || check_array(entries, count))
@@ -39,30 +39,36 @@ int tent_submit(tent_engine_t engine, tent_batch_id_t batch_id, tent_request_t *
 int tent_submit_notif(tent_engine_t engine, tent_batch_id_t batch_id, tent_request_t *entries,
 		      size_t count, const char *name, const char *message)
 {
+	const struct lib_source src = { entries, count, sizeof(*entries), true, name, message };
 	struct lib_engine *e = lib_engine_find(engine);
 
-	if (!e || check_array(entries, count) || !lib_batch_find(e, batch_id))
+	if (!e || check_array(entries, count) || lib_check_texts(name, message))
 		return -1;
-	return answer(lib_fail_notifications(name, message));
+	return answer(lib_submit(e, batch_id, &src));
 }
 
 int tent_send_notifs(tent_engine_t engine, tent_segment_id_t handle, const char *name,
 		     const char *message)
 {
-	(void)handle;
-	if (!lib_engine_find(engine))
-		return -1;
-	return answer(lib_fail_notifications(name, message));
+	struct lib_engine *e = lib_engine_find(engine);
+
+	return e ? answer(lib_send_notification(e, handle, name, message)) : -1;
 }
 
 int tent_recv_notifs(tent_engine_t engine, tent_notifi_info *info)
 {
-	if (!lib_engine_find(engine))
-		return -1;
+	struct lib_engine *e;
+	int rc;
+
 	if (!info)
 		return answer(lib_fail_null("info"));
 	memset(info, 0, sizeof(*info));
-	return 0;
+	e = lib_engine_enter(engine);
+	if (!e)
+		return -1;
+	rc = lib_receive_notifications(e, info);
+	lib_engine_leave(e);
+	return answer(rc);
 }
 
 void tent_free_notifs(tent_notifi_info *info)

@@ -92,6 +92,7 @@ static inline void lib_unlock(uint32_t *word)
 /* ---- engines (handle.c) ------------------------------------------------------ */
 
 struct lib_ring;
+struct tent_notifi_info;
 
 struct lib_engine {
 	uint64_t handle;		/* L5; 0 while it is nobody's */
@@ -110,6 +111,7 @@ struct lib_engine {
 	struct lib_ring *rings[LIB_RINGS_MAX];
 	uint32_t nr_rings;
 	struct lib_indirect *spare;	/* INDIRECT memory for reuse; pool lock */
+	struct lib_texts *spare_texts;	/* memory of notifications for reuse; pool lock */
 	bool failed;			/* it never worked: failure says why */
 	struct tent_error_info failure;
 };
@@ -212,6 +214,7 @@ void lib_batch_forget_all(void);
 /* user_data of what libtent publishes: a task of a batch, or one of these. */
 #define LIB_DATA_CANCEL (1ull << 63)
 #define LIB_DATA_INDIRECT (1ull << 62)
+#define LIB_DATA_NOTIFY (1ull << 61)
 
 static inline uint64_t lib_user_data(const struct lib_batch *b, uint32_t task)
 {
@@ -240,6 +243,10 @@ struct lib_ring {
 		uint32_t index;
 		int64_t value;
 	} verdict;
+	struct {			/* how the notification that was sent alone ended */
+		bool ended;
+		uint16_t rule;
+	} sent;
 	uint64_t quiet_since_ns;	/* when polling began to find nothing, 0: it finds */
 	uint32_t wants_fd;		/* tent_completion_fd() was asked for */
 	uint32_t reaped;		/* since the last arm */
@@ -285,6 +292,8 @@ void lib_ring_lost(struct lib_ring *r, uint32_t rule);
 uint32_t lib_ring_make_room(struct lib_ring *r, uint32_t n);
 /* Waits until it carries no INDIRECT batch: one at a time. As above. */
 uint32_t lib_ring_await_indirect(struct lib_ring *r);
+/* Waits until the notification that was sent alone has ended. As above. */
+uint32_t lib_ring_await_sent(struct lib_ring *r);
 /* Waits until the engine judged everything before position, reaps. As above. */
 uint32_t lib_ring_await(struct lib_ring *r, uint32_t position);
 /* For users of the completion fd, after a reap: empties and arms it again. */
@@ -315,6 +324,7 @@ struct lib_source {			/* what the caller hands in */
 	size_t count;
 	size_t stride;			/* bytes */
 	bool legacy;			/* struct tent_request, else tent_request_v1 */
+	const char *name, *message;	/* of a notification; NULL: there is none */
 };
 
 /* What entries_fault() or array_fault() found in a call's arguments; 0 for rule 0. */
@@ -323,7 +333,29 @@ int lib_fail_array(uint32_t rule, int64_t value);
 int lib_check_entries(const void *entries, size_t count, size_t stride, uint32_t schema);
 /* The entries were checked. 0 or a category. */
 int lib_submit(struct lib_engine *e, tent_batch_id_t batch_id, const struct lib_source *src);
-/* What every function that would send a notification answers. */
-int lib_fail_notifications(const char *name, const char *message);
+
+/* ---- notifications (notify.c) ----------------------------------------------------- */
+
+/* A notification as the engine reads it, in memory that is registered. */
+struct lib_texts {
+	struct lib_texts *next;
+	struct tent_notify *memory;
+};
+
+/* A call's arguments. 0 or a category. */
+int lib_check_texts(const char *name, const char *message);
+/* Texts that were checked; NULL with the error stored. Not under a ring's lock. Back once
+ * the engine has judged the slot that names them. */
+struct lib_texts *lib_texts_get(struct lib_engine *e, const char *name, const char *message);
+void lib_texts_put(struct lib_engine *e, struct lib_texts *t);
+/* The engine and all its memory are gone. */
+void lib_texts_forget(struct lib_engine *e);
+/* Does the engine know of notifications? Ring's lock. 0 or a category. */
+int lib_check_notifies(const struct lib_ring *r);
+/* One to the owner of a segment: returns when it is there. 0 or a category. */
+int lib_send_notification(struct lib_engine *e, uint64_t handle, const char *name,
+			  const char *message);
+/* Those that came; *info is always written. 0 or a category. */
+int lib_receive_notifications(struct lib_engine *e, struct tent_notifi_info *info);
 
 #endif /* TENT_LIB_LIB_H */

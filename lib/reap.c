@@ -55,6 +55,9 @@ static void complete(struct lib_ring *r, const struct tent_completion *c,
 		r->verdict.value = (int64_t)c->bytes;
 	} else if (c->user_data == LIB_DATA_INDIRECT) {
 		lib_indirect_finish(r, c, polled);
+	} else if (c->user_data == LIB_DATA_NOTIFY) {
+		r->sent.ended = true;
+		r->sent.rule = c->rule;
 	} else if (c->user_data != LIB_DATA_CANCEL) {
 		complete_task(r, c, polled);
 	}
@@ -180,6 +183,12 @@ static bool has_no_indirect(const struct lib_ring *r, uint32_t n)
 	return !r->indirect;
 }
 
+static bool has_sent(const struct lib_ring *r, uint32_t n)
+{
+	(void)n;
+	return r->sent.ended;
+}
+
 /* Waits until completions have made it so; drives in caller mode. */
 static uint32_t await_completions(struct lib_ring *r, uint32_t n,
 				  bool (*is_so)(const struct lib_ring *r, uint32_t n))
@@ -204,6 +213,11 @@ static uint32_t await_completions(struct lib_ring *r, uint32_t n,
 uint32_t lib_ring_make_room(struct lib_ring *r, uint32_t n)
 {
 	return await_completions(r, n, has_room);
+}
+
+uint32_t lib_ring_await_sent(struct lib_ring *r)
+{
+	return await_completions(r, 0, has_sent);
 }
 
 uint32_t lib_ring_await_indirect(struct lib_ring *r)

@@ -19,6 +19,7 @@ struct submit {
 	struct lib_ring *ring;
 	const struct lib_source *src;
 	struct lib_indirect *memory;	/* for a batch larger than the ring, else NULL */
+	struct lib_texts *texts;	/* of its notification, or NULL */
 	uint32_t base;			/* task id of the first entry */
 	uint32_t count;
 };
@@ -107,6 +108,10 @@ static int publish(const struct submit *s, uint32_t nr, enum tent_slot_op op, ui
 	uint16_t flags = s->src->legacy ? TENT_SLOT_F_LEGACY : 0;
 	uint32_t position;
 
+	if (s->texts) {
+		flags |= TENT_SLOT_F_NOTIFY;
+		tent_ring_slot(s->ring->tent, 0)->notify = (uintptr_t)s->texts->memory;
+	}
 	s->ring->verdict.rejected = false;
 	position = tent_ring_publish(s->ring->tent, nr, op, flags);
 	*ended = lib_ring_await(s->ring, position);
@@ -186,6 +191,8 @@ static int submit_locked(struct submit *s)
 
 	if (check_left(b, s->src->count))
 		return TENT_ERR_CAPACITY;
+	if (s->texts && lib_check_notifies(s->ring))
+		return TENT_ERR_UNSUPPORTED;
 	s->base = b->nr_tasks;
 	set_pending(s);
 	rc = s->memory ? submit_indirect(s, &ended) : submit_direct(s, &ended);
@@ -256,7 +263,13 @@ int lib_submit(struct lib_engine *e, tent_batch_id_t batch_id, const struct lib_
 	if (rc || !src->count)
 		return rc;
 	s.count = (uint32_t)src->count;
+	if (src->name) {
+		s.texts = lib_texts_get(e, src->name, src->message);
+		if (!s.texts)
+			return lib_last_error()->error;
+	}
 	rc = submit(&s, batch_id);
+	lib_texts_put(e, s.texts);
 	if (s.memory)
 		lib_indirect_put(e, s.memory);
 	return rc;
@@ -265,7 +278,7 @@ int lib_submit(struct lib_engine *e, tent_batch_id_t batch_id, const struct lib_
 int tent_submit_requests(tent_engine_t engine, tent_batch_id_t batch_id, const void *entries,
 			 size_t count, size_t entry_stride, uint32_t schema_version)
 {
-	const struct lib_source src = { entries, count, entry_stride, false };
+	const struct lib_source src = { entries, count, entry_stride, false, NULL, NULL };
 	struct lib_engine *e = lib_engine_find(engine);
 	int rc;
 
@@ -275,30 +288,20 @@ int tent_submit_requests(tent_engine_t engine, tent_batch_id_t batch_id, const v
 	return rc ? rc : lib_submit(e, batch_id, &src);
 }
 
-/* Notifications need peers: refused, but only after everything else was right. */
-int lib_fail_notifications(const char *name, const char *message)
-{
-	if (!name)
-		return lib_fail_null("name");
-	if (!message)
-		return lib_fail_null("message");
-	return lib_fail_text(TENT_ERR_UNSUPPORTED, TENT_RULE_NOT_BUILT, "call",
-			     "notifications are not in this build");
-}
-
 int tent_submit_requests_notif(tent_engine_t engine, tent_batch_id_t batch_id,
 			       const void *entries, size_t count, size_t entry_stride,
 			       uint32_t schema_version, const char *name, const char *message)
 {
+	const struct lib_source src = { entries, count, entry_stride, false, name, message };
 	struct lib_engine *e = lib_engine_find(engine);
 	int rc;
 
 	if (!e)
 		return lib_last_error()->error;
 	rc = lib_check_entries(entries, count, entry_stride, schema_version);
-	if (!rc && !lib_batch_find(e, batch_id))
-		rc = lib_last_error()->error;
-	return rc ? rc : lib_fail_notifications(name, message);
+	if (!rc)
+		rc = lib_check_texts(name, message);
+	return rc ? rc : lib_submit(e, batch_id, &src);
 }
 
 int tent_explain_requests(tent_engine_t engine, const void *entries, size_t count,

@@ -90,6 +90,7 @@ static void client_free(struct tent_client *c)
 	fd_close(&c->fd);
 	fd_close(&c->pidfd);
 	pthread_mutex_destroy(&c->lock);
+	pthread_mutex_destroy(&c->inbox.lock);
 	free(c);
 }
 
@@ -104,6 +105,8 @@ static int attach_features(int fd, const char *name, uint32_t features,
 		return client_fail_system("calloc of a client", -ENOMEM);
 	}
 	pthread_mutex_init(&c->lock, NULL);
+	pthread_mutex_init(&c->inbox.lock, NULL);
+	c->inbox.mem.fd = -1;
 	c->fd = fd;
 	c->pid = getpid();
 	c->barrier = wake_barrier_register() == 0;
@@ -209,6 +212,8 @@ static void drop_lists(struct tent_client *c, bool child)
 			shared_mem_destroy(&m->mem);
 		free(m);
 	}
+	if (!child)
+		shared_mem_destroy(&c->inbox.mem);
 }
 
 void tent_client_detach(struct tent_client *c)

@@ -49,6 +49,12 @@ struct tent_client {
 	char segment[TENT_CTL_NAME_SIZE];
 	struct client_mapping *mappings;
 	struct ring_record *rings;
+	struct {		/* of the notifications it was sent */
+		pthread_mutex_t lock;	/* taken before the client's */
+		struct shared_mem mem;	/* addr NULL: not opened yet */
+		uint64_t taken;		/* positions, see struct tent_inbox */
+		uint32_t data_size;
+	} inbox;
 };
 
 /* Attaches over a socket of the engine's, which this takes over, as an observer. */

@@ -22,6 +22,8 @@
  *   R14/A14 driving            caller mode: one thread's turn -> the next one's
  *   R15/A15 references         who lets go       -> who frees
  *   R16/A16 note               poller <-> thread of the tcp backend, control -> both
+ *   R17/A17 notices            poller            -> control thread
+ *   R18/A18 arrived            control thread    -> client that takes notifications
  *   D1     WQE                 poller            -> card, before the doorbell record
  *   D2     doorbell record     poller            -> card, before its register
  *   D3     op_own of a CQE     card              -> poller, before the rest and the data

@@ -24,7 +24,7 @@ char *tent_ring_cell(struct tent_ring *ring, uint32_t i)
 	return ring_cell_at(ring, ring->tail + i);
 }
 
-/* The reserved words between user_data and request: op 0, flags 0, cq_head 0. */
+/* The words between user_data and request: op 0, flags 0, cq_head 0, notify 0. */
 static inline void clear_words(struct tent_slot *slot)
 {
 	memset((uint8_t *)slot + offsetof(struct tent_slot, op), 0,
@@ -42,7 +42,8 @@ static inline void head_follower(struct tent_slot *slot, uint32_t position)
 
 /* R1, pairs with A1 in ring_host_peek(): every slot of the batch, cq_head (R4) and
  * the data the requests name are visible before {seq, nr}. */
-static void publish_first(struct tent_ring *r, uint32_t nr, uint8_t op, uint16_t flags)
+static inline __attribute__((always_inline)) void
+publish_first(struct tent_ring *r, uint32_t nr, uint8_t op, uint16_t flags, uint64_t notify)
 {
 	struct tent_slot *slot = ring_slot_at(r, r->tail);
 	uint64_t word = (uint32_t)(r->tail + 1) | (uint64_t)nr << 32;
@@ -50,6 +51,7 @@ static void publish_first(struct tent_ring *r, uint32_t nr, uint8_t op, uint16_t
 
 	clear_words(slot);
 	memcpy(&slot->op, &order, sizeof(order));
+	slot->notify = notify;
 	store_release((uint64_t *)slot, word); /* R1 */
 	r->tail += nr;
 	r->owed += nr;
@@ -59,11 +61,14 @@ static void publish_first(struct tent_ring *r, uint32_t nr, uint8_t op, uint16_t
 uint32_t tent_ring_publish(struct tent_ring *ring, uint32_t nr, enum tent_slot_op op,
 			   uint16_t flags)
 {
+	bool notifies = op == TENT_OP_NOTIFY || (flags & TENT_SLOT_F_NOTIFY);
+
 	if (!nr || !ring_has_room(ring, nr))
 		return ring->tail;
 	for (uint32_t i = 1; i < nr; i++)
 		head_follower(ring_slot_at(ring, ring->tail + i), ring->tail + i);
-	publish_first(ring, nr, (uint8_t)op, flags);
+	publish_first(ring, nr, (uint8_t)op, flags,
+		      notifies ? ring_slot_at(ring, ring->tail)->notify : 0);
 	return ring->tail;
 }
 
@@ -126,7 +131,7 @@ int tent_ring_submit(struct tent_ring *ring, const void *entries, size_t count,
 		slot = load_slot(&v, position, entry, entry_stride, ++user_data);
 		head_follower(slot, position);
 	}
-	publish_first(ring, (uint32_t)count, TENT_OP_REQUEST, flags);
+	publish_first(ring, (uint32_t)count, TENT_OP_REQUEST, flags, 0);
 	return 0;
 }
 

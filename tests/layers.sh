@@ -53,9 +53,9 @@ complain "the card asks the system for memory only" "$(grep -rnE \
 # headers know only each other and the C library.
 complain "uapi includes only <tent/..> and C library headers" "$(grep -rnE \
 	--include='*.h' '#[[:space:]]*include[[:space:]]*<' uapi | grep -vE '<(tent/[a-z_]+\.h|std[a-z]+\.h)>')"
-complain "tent.hpp stands on tent.h and the C++ library" "$(grep -rnE \
+complain "tent.hpp stands on tent.h, notify.h and the C++ library" "$(grep -rnE \
 	--include='*.hpp' '#[[:space:]]*include[[:space:]]*<' uapi |
-	grep -vE '<(tent/(tent\.h|types\.hpp)|[a-z_]+)>')"
+	grep -vE '<(tent/((tent|notify)\.h|types\.hpp)|[a-z_]+)>')"
 complain "ring depends on no library but libc" "$(grep -rnE \
 	'include[[:space:]]*<(jansson|liburing|infiniband)' ring uapi)"
 complain "only lib and its users know transfer_engine.h" "$(grep -rn 'tent/transfer_engine\.h>' \

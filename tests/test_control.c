@@ -89,7 +89,7 @@ static void a_message_of_any_other_size_is_refused(void **state)
 
 static void unknown_types_are_refused(void **state)
 {
-	static const uint16_t types[] = { 0, 12, 13, 255, 0x7fff, 0x8001, 0xffff };
+	static const uint16_t types[] = { 0, 14, 15, 255, 0x7fff, 0x8001, 0xffff };
 	struct raw r;
 
 	(void)state;

@@ -388,12 +388,22 @@ void the_completion_fd_is_there_where_the_engine_has_one(void **)
 		assert_true(fd.value() >= 0);
 }
 
-void notifications_are_not_in_this_build(void **)
+/* Behind its data, and alone. */
+void a_notification_comes_as_it_was_sent(void **)
 {
+	std::vector<Notification> all;
 	Scene s;
 
-	assert_true(s.batch().submit({ s.write() }, "name", "text").code() ==
-		    ErrorCode::UNSUPPORTED);
+	assert_true(s.batch().submit({ s.write() }, "name", "text").ok());
+	while (all.empty())
+		all = s.engine.notifications().value();
+	assert_true(all.size() == 1 && all[0].name == "name" && all[0].message == "text");
+	assert_true(s.engine.notify(TENT_LOCAL_SEGMENT, "", "alone").ok());
+	all = s.engine.notifications().value();
+	assert_true(all.size() == 1 && all[0].name.empty() && all[0].message == "alone");
+	assert_true(s.engine.notify(99, "n", "m").code() == ErrorCode::STALE_HANDLE);
+	assert_true(s.engine.notify(TENT_LOCAL_SEGMENT, std::string(256, 'n'), "").code() ==
+		    ErrorCode::ARGUMENTS);
 }
 
 const CMUnitTest tests[] = {
@@ -416,7 +426,7 @@ const CMUnitTest tests[] = {
 	cmocka_unit_test(a_failed_task_says_why),
 	cmocka_unit_test(an_engine_that_does_not_start_says_why),
 	cmocka_unit_test(the_completion_fd_is_there_where_the_engine_has_one),
-	cmocka_unit_test(notifications_are_not_in_this_build),
+	cmocka_unit_test(a_notification_comes_as_it_was_sent),
 };
 
 /* Engines in one process do not meet; clients of a tentd do. */

@@ -46,7 +46,7 @@ static void nop_with_a_dirty_request_area_is_refused(void **state)
 	struct tent_completion c;
 
 	(void)state;
-	for (size_t at = offsetof(struct tent_slot, resv1); at < 128; at++) {
+	for (size_t at = offsetof(struct tent_slot, notify); at < 128; at++) {
 		((uint8_t *)rig_slot(ring, 0))[at] = 1;
 		rig_publish(ring, 1, TENT_OP_NOP, 0);
 		c = rig_finish(r, ring);
@@ -228,13 +228,19 @@ static void two_nops(struct rig_ring *ring)
 static void unknown_op(struct rig_ring *ring)
 {
 	two(ring);
-	raw(ring, 0)->op = 4;
+	raw(ring, 0)->op = 5;
+}
+
+static void op_beyond_all(struct rig_ring *ring)
+{
+	two(ring);
+	raw(ring, 0)->op = 8;
 }
 
 static void unknown_flag(struct rig_ring *ring)
 {
 	two(ring);
-	raw(ring, 0)->flags = 4;
+	raw(ring, 0)->flags = 8;
 }
 
 static void future_cq_head(struct rig_ring *ring)
@@ -262,6 +268,7 @@ static const struct violation violations[] = {
 	{ TENT_RULE_RING_FIRST, later_cq_head }, { TENT_RULE_RING_NR, zero_nr },
 	{ TENT_RULE_RING_NR, large_nr }, { TENT_RULE_RING_NR, huge_nr },
 	{ TENT_RULE_RING_NR, two_nops }, { TENT_RULE_RING_FIRST, unknown_op },
+	{ TENT_RULE_RING_FIRST, op_beyond_all },
 	{ TENT_RULE_RING_FIRST, unknown_flag }, { TENT_RULE_RING_CQ_HEAD, future_cq_head },
 	{ TENT_RULE_RING_CQ_HEAD, past_cq_head }, { TENT_RULE_RING_ROOM, over_admission },
 };

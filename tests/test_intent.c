@@ -50,7 +50,7 @@ static void dirty_reserved_words_of_the_slot_are_refused(void **state)
 {
 	struct intent_fix *f = *state;
 
-	f->slots[1].resv1 = 1ull << 40;
+	f->slots[1].notify = 1ull << 40;
 	expect(f, 2, TENT_RULE_SLOT_RESV, 1, 1ll << 40);
 	good(f, 1);
 	f->slots[0].resv0 = 9;
@@ -232,7 +232,7 @@ static void spoil(struct intent_fix *f, struct tent_slot *s, uint64_t *seed)
 	else if (which == 21)
 		s->tail_offset = (uint32_t)odd_value(seed);
 	else if (which == 22)
-		s->resv1 = random_next(seed) % 4 == 0;
+		s->notify = random_next(seed) % 4 == 0;
 	else
 		s->resv0 = random_next(seed) % 4 == 0;
 }

@@ -382,7 +382,7 @@ static void a_segment_can_be_looked_at(void **state)
 			 TENT_ERR_PEER_UNREACHABLE);
 }
 
-static void what_this_build_cannot_do_says_so_after_its_arguments(void **state)
+static void a_notification_is_judged_with_the_arguments(void **state)
 {
 	tent_request_v1_t r = lib_fix_request(&fix, TENT_OPCODE_WRITE, 0, HALF, 16);
 	tent_batch_id_t batch = tent_allocate_batch(fix.engine, 1);
@@ -395,10 +395,16 @@ static void what_this_build_cannot_do_says_so_after_its_arguments(void **state)
 			 TENT_ERR_ARGUMENTS);
 	assert_int_equal(tent_submit_v1_notif(fix.engine, batch, &r, 1, "n", NULL),
 			 TENT_ERR_ARGUMENTS);
-	assert_int_equal(tent_submit_v1_notif(fix.engine, batch, &r, 1, "n", "m"),
-			 TENT_ERR_UNSUPPORTED);
 	assert_int_equal(tent_task_status(fix.engine, batch, 0, &s), TENT_ERR_ARGUMENTS);
+	r.opcode = 7;
+	assert_int_equal(tent_submit_v1_notif(fix.engine, batch, &r, 1, "n", NULL),
+			 TENT_ERR_ARGUMENTS);
+	assert_int_equal(tent_submit_v1_notif(fix.engine, batch, &r, 1, "n", "m"), TENT_ERR_ENUM);
 	tent_free_batch(fix.engine, batch);
+	assert_int_equal(tent_submit_v1_notif(fix.engine, batch, &r, 1, NULL, "m"),
+			 TENT_ERR_ARGUMENTS);
+	assert_int_equal(tent_submit_v1_notif(fix.engine, batch, &r, 1, "n", "m"),
+			 TENT_ERR_STALE_HANDLE);
 }
 
 static void explain_says_what_a_submit_would_do_and_submits_nothing(void **state)
@@ -458,7 +464,7 @@ int main(void)
 		cmocka_unit_test(registration_of_many_is_all_or_none),
 		cmocka_unit_test(registrations_of_one_range_are_counted),
 		cmocka_unit_test(a_segment_can_be_looked_at),
-		cmocka_unit_test(what_this_build_cannot_do_says_so_after_its_arguments),
+		cmocka_unit_test(a_notification_is_judged_with_the_arguments),
 		cmocka_unit_test(explain_says_what_a_submit_would_do_and_submits_nothing),
 		cmocka_unit_test(a_task_that_ended_can_be_canceled_again),
 	};

@@ -230,32 +230,16 @@ static void a_large_legacy_batch_keeps_its_rules(void **state)
 	free(r);
 }
 
-static void notifications_answer_cleanly(void **state)
+static void interfaces_are_not_in_this_build(void **state)
 {
-	tent_batch_id_t batch = tent_allocate_batch(fix.engine, 1);
-	tent_request_t r = write_of(64);
 	tent_nic_load_stat_t stats[2];
-	tent_notifi_info info;
 	size_t count = 2;
 
 	(void)state;
-	memset(&info, 0xff, sizeof(info)); /* as a program leaves it */
-	assert_int_equal(tent_recv_notifs(fix.engine, &info), 0);
-	assert_int_equal(info.num_records, 0);
-	tent_free_notifs(&info);
-	tent_free_notifs(&info);
-	tent_free_notifs(NULL);
-	assert_int_equal(tent_recv_notifs(fix.engine, NULL), -1);
-	assert_int_equal(tent_send_notifs(fix.engine, 0, NULL, "m"), -1);
-	assert_int_equal(lib_fix_error().error, TENT_ERR_ARGUMENTS);
-	assert_int_equal(tent_send_notifs(fix.engine, 0, "n", "m"), -1);
-	assert_int_equal(lib_fix_error().error, TENT_ERR_UNSUPPORTED);
-	assert_int_equal(tent_submit_notif(fix.engine, batch, &r, 1, "n", "m"), -1);
-	assert_int_equal(lib_fix_error().error, TENT_ERR_UNSUPPORTED);
 	assert_int_equal(tent_get_nic_load_stats(fix.engine, NULL, &count), -1);
 	assert_int_equal(tent_get_nic_load_stats(fix.engine, stats, &count), -1);
+	assert_int_equal(lib_fix_error().error, TENT_ERR_UNSUPPORTED);
 	assert_int_equal(count, 0);
-	tent_free_batch(fix.engine, batch);
 }
 
 static void the_old_names_have_their_old_numbers(void **state)
@@ -298,7 +282,7 @@ int main(void)
 		cmocka_unit_test(a_bad_opcode_refuses_the_good_ones_beside_it),
 		cmocka_unit_test(null_is_refused_and_empty_is_fine),
 		cmocka_unit_test(a_large_legacy_batch_keeps_its_rules),
-		cmocka_unit_test(notifications_answer_cleanly),
+		cmocka_unit_test(interfaces_are_not_in_this_build),
 		cmocka_unit_test(the_old_names_have_their_old_numbers),
 	};
 

@@ -139,7 +139,7 @@ static void every_slot_of_a_batch_is_a_clean_follower(void **state)
 		assert_int_equal(s.op, TENT_OP_REQUEST);
 		assert_int_equal(s.flags, i ? 0 : TENT_SLOT_F_ONE_COMPLETION);
 		assert_int_equal(s.cq_head, i ? 0 : (uint32_t)(NEAR_WRAP + 1));
-		assert_int_equal(s.resv0 | s.resv1, 0);
+		assert_int_equal(s.resv0 | s.notify, 0);
 		assert_int_equal(s.tail_offset, 0);
 		assert_int_equal(s.entry_stride, 88);
 	}

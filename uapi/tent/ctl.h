@@ -39,6 +39,8 @@ enum tent_ctl_type {
 	TENT_CTL_SEGMENT_CLOSE = 9,
 	TENT_CTL_SEGMENT_INFO = 10,
 	TENT_CTL_QUERY = 11,	/* reply carries 1 fd: a memfd of JSON text */
+	TENT_CTL_INBOX_OPEN = 12, /* reply carries 1 fd: the memfd of a struct tent_inbox */
+	TENT_CTL_INBOX_TAKEN = 13, /* id: the position up to which its room is free again */
 	TENT_CTL_REPLY = 0x8000	/* or'ed into the type of every reply */
 };
 
@@ -90,7 +92,7 @@ struct tent_ctl_ring_open_reply {
 	TENT_U64 client_size, engine_size; /* of the memfds, bytes */
 };
 
-struct tent_ctl_id { /* RING_CLOSE, MEM_FREE, SEGMENT_CLOSE */
+struct tent_ctl_id { /* RING_CLOSE, MEM_FREE, SEGMENT_CLOSE, INBOX_TAKEN */
 	struct tent_ctl_head head;
 	TENT_U64 id;
 };
@@ -170,6 +172,28 @@ struct tent_ctl_segment_info_reply {
 	struct tent_ctl_buffer buffers[TENT_CTL_BUFFERS_PER_REPLY];
 };
 
+/*
+ * The notifications that a client was sent. The engine writes, the client maps read-only.
+ * Positions count bytes and only grow; the record for position p lies at data[p % data_size],
+ * 8-aligned and in one piece, and may be read once arrived is beyond it. Its room is the
+ * engine's again with INBOX_TAKEN.
+ */
+#define TENT_INBOX_DATA_SIZE 524288u
+#define TENT_INBOX_SKIP UINT32_MAX /* a name_length: the next record is at data[0] */
+struct tent_inbox {
+	TENT_U64 arrived;	/* position after the newest record */
+	TENT_U64 refused;	/* how many found no room */
+	uint32_t resv[28];
+	/* data follows: a struct tent_notify with its text each */
+};
+struct tent_ctl_inbox_open_reply {
+	struct tent_ctl_head head;
+	struct tent_ctl_status status;
+	TENT_U64 taken;		/* position of the oldest record */
+	uint32_t data_size;	/* a power of two */
+	uint32_t resv0;
+};
+
 enum tent_query {
 	TENT_QUERY_CLIENTS = 1,	/* needs the engine's own uid, or root */
 	TENT_QUERY_SEGMENTS = 2, /* as above */
@@ -214,6 +238,9 @@ TENT_ASSERT(sizeof(struct tent_ctl_segment_open_reply) == 312, "segment open rep
 TENT_ASSERT(sizeof(struct tent_ctl_segment_info) == 32, "segment info");
 TENT_ASSERT(sizeof(struct tent_ctl_buffer) == 80, "buffer");
 TENT_ASSERT(sizeof(struct tent_ctl_segment_info_reply) == 2864, "segment info reply");
+TENT_ASSERT(sizeof(struct tent_inbox) == 128, "its own 128 bytes");
+TENT_ASSERT_FIELD(struct tent_inbox, refused, 8, 8);
+TENT_ASSERT(sizeof(struct tent_ctl_inbox_open_reply) == 304, "inbox open reply");
 TENT_ASSERT(sizeof(struct tent_ctl_query) == 24, "query");
 TENT_ASSERT(sizeof(struct tent_ctl_query_reply) == 296, "query reply");
 

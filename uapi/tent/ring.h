@@ -34,7 +34,7 @@ extern "C" {
 
 #define TENT_RING_MAGIC 0x31474e52544e4554ull /* "TENTRNG1" in memory order */
 #define TENT_RING_ABI_MAJOR 1
-#define TENT_RING_ABI_MINOR 0
+#define TENT_RING_ABI_MINOR 1 /* 1: notifications */
 
 #define TENT_SLOTS_DEFAULT 4096u
 #define TENT_SLOTS_MAX 65536u
@@ -46,14 +46,18 @@ enum tent_slot_op {
 	TENT_OP_REQUEST = 0,	/* request: one tent_request_v1 */
 	TENT_OP_CANCEL = 1,	/* user_data of the request to cancel in request.source */
 	TENT_OP_NOP = 2,	/* completes at once; request area must be zero */
-	TENT_OP_INDIRECT = 3	/* request area is a struct tent_indirect */
+	TENT_OP_INDIRECT = 3,	/* request area is a struct tent_indirect */
+	TENT_OP_NOTIFY = 4	/* sends notify to the owner of request.target_id; of the
+				 * request area nothing else */
 };
 
 /* Slot flags; in the first slot of a batch only. */
 #define TENT_SLOT_F_ONE_COMPLETION (1u << 0) /* one completion for the batch */
 #define TENT_SLOT_F_LEGACY	   (1u << 1) /* priority counts 0 HIGH..2 LOW; address
 					      * and policy errors fail the one request */
-#define TENT_SLOT_F_ALL (TENT_SLOT_F_ONE_COMPLETION | TENT_SLOT_F_LEGACY)
+#define TENT_SLOT_F_NOTIFY	   (1u << 2) /* of REQUEST and INDIRECT: once all of the batch
+					      * completed, notify goes to its targets */
+#define TENT_SLOT_F_ALL (TENT_SLOT_F_ONE_COMPLETION | TENT_SLOT_F_LEGACY | TENT_SLOT_F_NOTIFY)
 
 /*
  * A submission slot. In slots 2..n of a batch nr, op, flags and cq_head are
@@ -69,7 +73,8 @@ struct tent_slot {
 	uint8_t resv0;		/* must be zero */
 	uint16_t flags;		/* TENT_SLOT_F_* */
 	uint32_t cq_head;	/* completions the client has reaped so far */
-	TENT_U64 resv1;		/* must be zero */
+	TENT_U64 notify;	/* address of a struct tent_notify, 8-aligned; zero where
+				 * nobody is notified */
 	struct tent_request_v1 request;
 	uint32_t tail_offset;	/* first non-zero byte beyond 88 of the caller's
 				 * entry, as an offset in it; 0: none */
@@ -86,6 +91,18 @@ struct tent_indirect {
 	uint32_t count;		/* 1..TENT_INDIRECT_MAX */
 	uint32_t resv0;		/* must be zero */
 	TENT_U64 resv1[7];	/* must be zero */
+};
+
+#define TENT_NOTIFY_NAME_MAX 255u	/* bytes */
+#define TENT_NOTIFY_MESSAGE_MAX 4095u
+#define TENT_NOTIFY_TARGETS_MAX 64u	/* segments that the requests of a batch may have */
+
+/* A notification. Its name follows, then its message, without a zero byte in them. All of
+ * it lies in one shareable registered buffer of this client, whose it is again once the
+ * batch is judged. */
+struct tent_notify {
+	uint32_t name_length;	/* bytes, 0..TENT_NOTIFY_NAME_MAX */
+	uint32_t message_length; /* bytes, 0..TENT_NOTIFY_MESSAGE_MAX */
 };
 
 /* How one entry of an INDIRECT batch ended; complete before its completion. */
@@ -187,7 +204,7 @@ TENT_ASSERT_FIELD(struct tent_slot, op, 16, 1);
 TENT_ASSERT_FIELD(struct tent_slot, resv0, 17, 1);
 TENT_ASSERT_FIELD(struct tent_slot, flags, 18, 2);
 TENT_ASSERT_FIELD(struct tent_slot, cq_head, 20, 4);
-TENT_ASSERT_FIELD(struct tent_slot, resv1, 24, 8);
+TENT_ASSERT_FIELD(struct tent_slot, notify, 24, 8);
 TENT_ASSERT_FIELD(struct tent_slot, request, 32, 88);
 TENT_ASSERT_FIELD(struct tent_slot, tail_offset, 120, 4);
 TENT_ASSERT_FIELD(struct tent_slot, entry_stride, 124, 4);
@@ -199,6 +216,9 @@ TENT_ASSERT_FIELD(struct tent_indirect, results, 16, 8);
 TENT_ASSERT_FIELD(struct tent_indirect, count, 24, 4);
 TENT_ASSERT_FIELD(struct tent_indirect, resv0, 28, 4);
 TENT_ASSERT_FIELD(struct tent_indirect, resv1, 32, 56);
+TENT_ASSERT(sizeof(struct tent_notify) == 8, "its text follows");
+TENT_ASSERT_FIELD(struct tent_notify, name_length, 0, 4);
+TENT_ASSERT_FIELD(struct tent_notify, message_length, 4, 4);
 TENT_ASSERT(sizeof(struct tent_result) == 16, "four results a line");
 TENT_ASSERT_FIELD(struct tent_result, bytes, 0, 8);
 TENT_ASSERT_FIELD(struct tent_result, error, 8, 4);

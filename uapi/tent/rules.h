@@ -66,8 +66,12 @@ X(INDIRECT_COUNT, 61, ARGUMENTS, "count", "1..2^20 entries")		\
 X(INDIRECT_BUFFER, 62, ADDRESS, "indirect", "arrays inside one shareable buffer this client registered") \
 X(INDIRECT_BUSY, 63, CAPACITY, "indirect", "one INDIRECT batch at a time in a ring") \
 X(CANCEL_UNKNOWN, 64, ARGUMENTS, "user_data", "that of a request in flight") \
+X(NOTIFY_NAME,	65, ARGUMENTS, "name", "up to 255 bytes, none of them zero")	\
+X(NOTIFY_MESSAGE, 66, ARGUMENTS, "message", "up to 4095 bytes, none of them zero") \
+X(NOTIFY_TEXT,	67, ADDRESS, "notify", "8-aligned, and with its text inside one shareable buffer this client registered") \
 X(FILE_PATH,	68, ADDRESS, "segment", "file:// and the absolute path of a regular file that this program may open") \
 /* control plane */							\
+X(NOTIFY_TARGETS, 69, CAPACITY, "targets", "up to 64 segments in a batch with a notification") \
 X(NAME_FORM,	70, ARGUMENTS, "name", "1..63 of [A-Za-z0-9._-]")	\
 X(NAME_TAKEN,	71, ARGUMENTS, "name", "a name nobody holds")		\
 X(NAME_OTHER_TENANT, 72, POLICY_DENIED, "name", "a name of this tenant") \
@@ -113,7 +117,8 @@ X(FILE_IO,	112, RUNTIME, "file", "readable and writable without an input or outp
 X(FILE_ACCESS,	113, RUNTIME, "file", "as readable and writable as when it was opened")	\
 X(PEER_LOST,	114, PEER_UNREACHABLE, "target", "a segment whose engine answered until the request ended") \
 X(INTEGRITY,	115, RUNTIME, "payload", "the bytes that were sent; their checksum differs") \
-X(CARD,		116, RUNTIME, "network card", "a card that does what it was asked; it reported an error")
+X(CARD,		116, RUNTIME, "network card", "a card that does what it was asked; it reported an error") \
+X(NOTIFY_ROOM,	117, CAPACITY, "notification", "room beside those that its receiver has not taken, or that wait to be sent there")
 
 enum tent_rule {
 	TENT_RULE_NONE = 0,

@@ -495,9 +495,17 @@ int tent_submit_requests(tent_engine_t engine, tent_batch_id_t batch_id,
 			 const void *entries, size_t count, size_t entry_stride,
 			 uint32_t schema_version);
 
-/* As above; when all of count completed, each distinct target gets the
- * notification (name, message) once. This build has no notifications: it checks the
- * call's arguments, submits nothing and answers TENT_ERR_UNSUPPORTED. */
+/*
+ * As above, and when all of count completed, the owner of each segment that they name gets
+ * the notification (name, message) once; a file's is this program. Nobody gets it when one
+ * of them did not complete. It comes after all their data, and without a poll. name: up to
+ * 255 bytes, message: up to 4095, else ARGUMENTS. More than 64 segments: CAPACITY.
+ *
+ * It is sent once and never again, so it is lost when its receiver has no room for it, when
+ * its engine does not answer at that moment, and when the target is closed or the engine
+ * destroyed before it was sent: the tasks read COMPLETED then, too. Who has to know sends
+ * it with tent_send_notifs() of <tent/notify.h>. UNSUPPORTED: a tentd of before notifications.
+ */
 int tent_submit_requests_notif(tent_engine_t engine, tent_batch_id_t batch_id,
 			       const void *entries, size_t count,
 			       size_t entry_stride, uint32_t schema_version,

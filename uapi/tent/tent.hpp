@@ -30,6 +30,7 @@
 #include <utility>
 #include <vector>
 
+#include <tent/notify.h>
 #include <tent/types.hpp>
 
 namespace tent {
@@ -137,7 +138,7 @@ public:
 		return Status::of(tent_submit_requests(engine_, id_, entries, count, entry_stride,
 						       schema_version));
 	}
-	/* When all completed, each target gets the notification once. */
+	/* When all completed, the owner of each target gets the notification once. */
 	Status submit(const std::vector<Request> &requests, const std::string &name,
 		      const std::string &message)
 	{
@@ -369,6 +370,12 @@ private:
 	std::shared_ptr<OpenSegments> open_;
 };
 
+/* ---- notifications ----------------------------------------------------- */
+
+struct Notification {
+	std::string name, message;
+};
+
 /* ---- engine ------------------------------------------------------------ */
 
 using Settings = std::vector<std::pair<std::string, std::string>>;
@@ -454,6 +461,34 @@ public:
 		tent_batch_id_t id = tent_allocate_batch(handle_, batch_size);
 
 		return id == TENT_INVALID_BATCH ? Result<Batch>(Status::of(-1)) : Batch(handle_, id);
+	}
+
+	/* To the owner of a segment; OK when it is there, see tent_send_notifs(). */
+	Status notify(const Segment &target, const std::string &name, const std::string &message)
+	{
+		return notify(target.id(), name, message);
+	}
+	Status notify(tent_segment_id_t target, const std::string &name,
+		      const std::string &message)
+	{
+		return Status::of(tent_send_notifs(handle_, target, name.c_str(),
+						   message.c_str()));
+	}
+
+	/* All that came since the last time, oldest first. */
+	Result<std::vector<Notification>> notifications()
+	{
+		std::vector<Notification> out;
+		tent_notifi_info info = {};
+		int rc = tent_recv_notifs(handle_, &info);
+		std::unique_ptr<tent_notifi_info, void (*)(tent_notifi_info *)> owner(
+			&info, tent_free_notifs);
+
+		if (rc)
+			return Status::of(rc);
+		for (int i = 0; i < info.num_records; i++)
+			out.push_back({ info.records[i].name, info.records[i].msg });
+		return out;
 	}
 
 	/* JSON, see tent_explain_requests(). */

@@ -97,6 +97,15 @@ int tent_client_close_segment(struct tent_client *client, tent_segment_id_t id);
 int tent_client_segment_info(struct tent_client *client, tent_segment_id_t id,
 			     struct tent_segment_info *info);
 
+/* Takes what was sent to the client's own segment, oldest first: take is called for each,
+ * with texts that end with a NUL and are gone when it returns; not 0: this one stays, and
+ * those after it. How many were taken, or an error. Without any it makes no syscall. */
+int tent_client_take_notifs(struct tent_client *client,
+			    int (*take)(void *context, const char *name,
+					uint32_t name_length, const char *message,
+					uint32_t message_length),
+			    void *context);
+
 /* JSON text of an enum tent_query (not EXPLAIN), malloc'ed. */
 int tent_client_query(struct tent_client *client, uint32_t what, char **json);
 /* What the engine would do with up to TENT_EXPLAIN_MAX entries; as
@@ -132,7 +141,8 @@ void tent_entry_load(struct tent_slot *slot, char *cell, const void *entry,
 		     size_t entry_stride);
 
 /* Publishes slots 0..nr-1 as one batch: sets op, flags, seq, nr, cq_head and
- * reserved words; the caller has filled user_data, request and the tail words.
+ * reserved words; the caller has filled user_data, request and the tail words and,
+ * where somebody is notified, notify of slot 0.
  * nr <= tent_ring_room(). Wakes the engine when it sleeps. Returns the position
  * after the batch. */
 uint32_t tent_ring_publish(struct tent_ring *ring, uint32_t nr,

@@ -3,8 +3,8 @@
  * transfer_engine.h - the TENT C API that existed before tent.h.
  *
  * Programs written for it compile against this header unchanged: same names,
- * numbers, layouts and functions. What both APIs share is declared in tent.h;
- * here are the unprefixed names, the fixed-size request, and notifications.
+ * numbers, layouts and functions. What both APIs share is declared in tent.h and
+ * notify.h; here are the unprefixed names and the fixed-size request.
  * New programs should include <tent/tent.h> alone.
  *
  * Return values: the functions declared here return 0, or -1 for any error. The
@@ -20,7 +20,7 @@
 #ifndef TENT_TRANSFER_ENGINE_H
 #define TENT_TRANSFER_ENGINE_H
 
-#include <tent/tent.h>
+#include <tent/notify.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -87,20 +87,6 @@ struct tent_request {
 };
 typedef struct tent_request tent_request_t;
 
-/* A received notification. */
-struct tent_notifi_record {
-	tent_segment_id_t handle;	/* of the sender, 0 when it is not open here */
-	char name[256];			/* NUL-terminated */
-	char msg[4096];			/* NUL-terminated */
-};
-typedef struct tent_notifi_record tent_notifi_record_t;
-
-struct tent_notifi_info {
-	int num_records;
-	struct tent_notifi_record *records; /* see tent_free_notifs(); NULL: none */
-};
-typedef struct tent_notifi_info tent_notifi_info;
-
 /* Load of one network interface. */
 struct tent_nic_load_stat {
 	char device_name[64];		/* NUL-terminated */
@@ -122,24 +108,10 @@ typedef struct tent_nic_load_stat tent_nic_load_stat_t;
 int tent_submit(tent_engine_t engine, tent_batch_id_t batch_id,
 		tent_request_t *entries, size_t count);
 
-/* As tent_submit(); when all of count completed, each distinct target gets the
- * notification once. Not in this build: -1, UNSUPPORTED. */
+/* As tent_submit(), and notifies as tent_submit_requests_notif(). */
 int tent_submit_notif(tent_engine_t engine, tent_batch_id_t batch_id,
 		      tent_request_t *entries, size_t count, const char *name,
 		      const char *message);
-
-/* Sends a notification to the owner of a segment. name: up to 255 bytes, message:
- * up to 4095. Not in this build: -1, UNSUPPORTED. */
-int tent_send_notifs(tent_engine_t engine, tent_segment_id_t handle,
-		     const char *name, const char *message);
-
-/* Takes every notification received so far; *info is always written. Pair with
- * tent_free_notifs(). Nobody can send one in this build: 0 records. */
-int tent_recv_notifs(tent_engine_t engine, tent_notifi_info *info);
-
-/* Frees the records and leaves *info empty, so that freeing twice is harmless.
- * NULL is ignored. */
-void tent_free_notifs(tent_notifi_info *info);
 
 /* *count in: capacity, out: number of interfaces. This build drives none: -1,
  * UNSUPPORTED, and *count becomes 0. */
