@@ -386,6 +386,7 @@ perf: all
 	$(B)/perf/file_bw --buffered
 	$(B)/perf/tcp_lat --check
 	$(B)/perf/tcp_bw --check
+	perf/ucx_tcp.sh
 
 clean:
 	rm -rf $(B)
