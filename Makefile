@@ -261,8 +261,9 @@ $(B)/tests/test_%: $(B)/tests/test_%.o $(COMMON) $(INTERNAL)
 # OpenSSL as its headers have it, beside what we find of it.
 $(B)/tests/test_tls: LDLIBS += -lssl -lcrypto
 # On software devices, which the program has its own child run on.
-$(B)/tests/test_dv_device $(B)/tests/test_dv_qp: LDLIBS += -lmlx5 -libverbs
-$(B)/tests/test_dv_device $(B)/tests/test_dv_qp: $(B)/tests/%: $(B)/tests/%.o $(VERBS_OBJS) $(COMMON) \
+ON_SIM	:= $(addprefix $(B)/tests/test_dv_,device qp reference)
+$(ON_SIM): LDLIBS += -lmlx5 -libverbs
+$(ON_SIM): $(B)/tests/%: $(B)/tests/%.o $(VERBS_OBJS) $(COMMON) \
 		$(INTERNAL) | $(SIM)
 	$(call link,-lcmocka)
 $(B)/tests/test_cpp $(B)/tests/examples/cpp_api: LDLIBS += -lstdc++
