@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test_tcp_hosts.c - clients of two tentd on two hosts move bytes: by every form of
- * address, with the cable pulled out in mid-transfer, with one of the daemons killed.
+ * address, with the cable pulled out in mid-transfer, with one of the daemons killed, and
+ * with another way when connections are cut.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -298,6 +299,92 @@ static void a_daemon_that_asked_and_is_killed_is_left(void **state)
 	end_both();
 }
 
+/* ---- another way ------------------------------------------------------- */
+
+#define DATA_PORT 15001
+#define WITH_NULL "\"port\": 15001, \"fence_ms\": 1000}, \"null\": {\"enable\": true"
+
+/* Resets what the user's host sends there, from now on; or lets it pass again. */
+static void filter_data(char verb)
+{
+	char command[128];
+
+	snprintf(command, sizeof(command), "iptables -%c OUTPUT -p tcp --dport %d "
+		 "-j REJECT --reject-with tcp-reset", verb, DATA_PORT);
+	hosts_enter(&hosts, 1);
+	assert_int_equal(system(command), 0);
+	hosts_enter(&hosts, -1);
+}
+
+static void submit_by_tcp(struct pair *p, int opcode, uint64_t part)
+{
+	struct tent_request_v1 r = engine_fix_request(opcode, p->mine + part * PART, p->id,
+						      p->theirs + part * PART, PART);
+
+	r.transport_hint = TENT_TRANSPORT_TCP;
+	assert_int_equal(tent_ring_submit(p->ring, &r, 1, sizeof(r), part, 0), 0);
+}
+
+/* It was tried by tcp, and ended there or by the null transport, which moves nothing. */
+static bool has_gone_on(const struct tent_completion *c)
+{
+	if (c->status != TENT_STATUS_COMPLETED) {
+		assert_int_equal(c->rule, TENT_RULE_PEER_LOST);
+		assert_int_equal(c->transport, TENT_TRANSPORT_TCP);
+		assert_int_equal(c->flags, TENT_CQE_F_TARGET_UNFENCED);
+		return false;
+	}
+	assert_int_equal(c->transport, TENT_TRANSPORT_MPCOMM);
+	assert_int_equal(c->attempts, 2);
+	assert_int_equal(c->flags, TENT_CQE_F_FAILED_OVER |
+			 TENT_TRANSPORT_TCP << TENT_CQE_FIRST_SHIFT);
+	return true;
+}
+
+/* A port that did not answer is held off a moment. */
+static void connect_again(struct pair *p)
+{
+	do
+		submit_by_tcp(p, TENT_OPCODE_READ, 0);
+	while (engine_fix_wait(p->ring).transport != TENT_TRANSPORT_TCP);
+}
+
+/* The link lives, and the connections of data are cut: a READ goes on; a WRITE does when
+ * nothing of it was sent, else it cannot be fenced and stays as it ended. */
+static void what_a_cut_connection_carried_goes_on_unless_it_may_still_land(void **state)
+{
+	bool went[PARTS] = { false };
+	struct pair p;
+
+	(void)state;
+	if (!permitted)
+		skip();
+	pair_open(&p, HOSTS_IPV4, WITH_NULL);
+	for (int opcode = TENT_OPCODE_READ; opcode <= TENT_OPCODE_WRITE; opcode++) {
+		connect_again(&p);
+		fill(p.mine, SIZE, 5);
+		memset(p.theirs, 0, SIZE);
+		filter_data('I');
+		for (uint64_t part = 0; part < PARTS; part++)
+			submit_by_tcp(&p, opcode, part);
+		for (int i = 0; i < PARTS; i++) {
+			struct tent_completion c = engine_fix_wait(p.ring);
+
+			went[c.user_data] = has_gone_on(&c);
+			assert_true(went[c.user_data] || opcode == TENT_OPCODE_WRITE);
+		}
+		filter_data('D');
+	}
+	connect_again(&p);
+	for (uint64_t part = 0; part < PARTS; part++)
+		if (went[part])
+			assert_true(!p.theirs[part * PART] &&
+				    !memcmp(p.theirs + part * PART, p.theirs + part * PART + 1,
+					    PART - 1));
+	pair_close(&p);
+	end_both();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -305,6 +392,7 @@ int main(void)
 		cmocka_unit_test(a_cable_that_is_pulled_out_ends_what_is_under_way),
 		cmocka_unit_test(a_daemon_that_is_killed_leaves_no_success_without_its_bytes),
 		cmocka_unit_test(a_daemon_that_asked_and_is_killed_is_left),
+		cmocka_unit_test(what_a_cut_connection_carried_goes_on_unless_it_may_still_land),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
