@@ -33,6 +33,8 @@ static int device_ioctl(struct card_file *f, unsigned long request, void *argume
 {
 	int rc;
 
+	if (process_is_ours())
+		thread_poll_doorbells();
 	card_lock();
 	rc = f->uverbs ? uverbs_ioctl(f->uverbs, request, (uintptr_t)argument) : -EIO;
 	if (f->uverbs)

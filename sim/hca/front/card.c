@@ -359,6 +359,7 @@ void card_send_first(void)
 
 	if (!process_is_ours())
 		return;
+	thread_poll_doorbells();
 	card_lock();
 	last_ns = process.wire ? wire_last_ns(process.wire) : 0;
 	card_unlock();

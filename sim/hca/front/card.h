@@ -94,6 +94,9 @@ int thread_start(void);
 void thread_kick(void);
 /* What has come in, or a part of it; false: nothing had. Any thread, not under the lock. */
 bool thread_take_packets(void);
+/* Polled: what has rung. Before a command, as a doorbell that rang before it is heard before
+ * it. Any thread, not under the lock; false: nothing had. */
+bool thread_poll_doorbells(void);
 /* In the child of a fork. */
 void thread_forget(void);
 

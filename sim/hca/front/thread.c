@@ -28,6 +28,7 @@
 #define HEAR_ROUNDS	64
 
 static bool host_is_lost;
+static pthread_mutex_t scan_lock = PTHREAD_MUTEX_INITIALIZER; /* taken before the card's */
 
 static void take_packet(void *ctx, uint32_t device, const struct hca_packet *p)
 {
@@ -64,10 +65,15 @@ bool thread_take_packets(void)
 	return had_work;
 }
 
-static bool poll_doorbells(void)
+bool thread_poll_doorbells(void)
 {
-	bool had_work = doorbell_scan();
+	bool had_work;
 
+	if (!doorbell_is_polled())
+		return false;
+	pthread_mutex_lock(&scan_lock);
+	had_work = doorbell_scan();
+	pthread_mutex_unlock(&scan_lock);
 	card_lock();
 	for (int i = 0; i < HOST_MAX_DEVICES; i++)
 		if (process.cards[i])
@@ -148,7 +154,7 @@ static void *run(void *argument)
 		uint64_t next, longest = UINT64_MAX;
 
 		if (doorbell_is_polled()) {
-			had_work |= poll_doorbells();
+			had_work |= thread_poll_doorbells();
 			longest = nap_ns(had_work);
 		}
 		if (had_work && ++busy_rounds % HEAR_ROUNDS)
@@ -203,4 +209,5 @@ void thread_forget(void)
 	process.kick_fd = -1;
 	process.wakes_at_ns = 0;
 	host_is_lost = false;
+	pthread_mutex_init(&scan_lock, NULL);
 }

@@ -10,6 +10,10 @@ for LINK in roce ib; do
 		pair "starting server" $A $client "stdbuf -oL ucmatose -b $A_IP" "ucmatose -s $A_IP"
 		pair "starting server" $A $client "stdbuf -oL udaddy -b $A_IP" "udaddy -s $A_IP"
 	done
-	one $A $TENT_BUILD/sim/hca/judges/order $SIM
+	for mode in --trap --poll; do
+		OPTIONS=($mode)
+		one $A $TENT_BUILD/sim/hca/judges/order $SIM
+	done
+	OPTIONS=()
 done
 echo "rdmacm: $passed runs passed"
