@@ -26,6 +26,9 @@ and what must come of it, one of
     normalized, effective, flags, ended, error   of its entry; or a list of such objects
                  in "expect", for entries
 
+A row may have a configuration instead, and what it is refused for in "says", a path in
+the JSON.
+
 Numbers are numbers or places: a, b (64 KiB each), stray (not registered), file and peer
 (handles), peer_read, peer_write, peer_own, top (2^64), now, wall (clocks, ns), each with
 +n or -n behind it. What the rows expect was written from the RFC and from the facts about
@@ -48,6 +51,7 @@ REQUEST = INTENT | {"opcode", "source", "target_id", "target_offset", "length"}
 LAYOUT = {"struct_size", "schema_version", "resv0", "reserved0", "tail"}
 LEGACY = {"opcode", "source", "target_id", "target_offset", "length", "priority", "transport_hint"}
 CALL = {"count", "stride", "schema", "shift", "null"}
+CONFIG = {"config", "says"}
 EXPECTED = {"refused", "normalized", "effective", "flags", "ended", "error", "expect"}
 # The types of Python have no member for other numbers.
 MEMBERS = {
@@ -171,7 +175,7 @@ def check_words(path, file):
         sys.exit(f"{path.name}: twice: {twice}")
     for row in file["rows"]:
         known = LEGACY if file.get("legacy") else REQUEST | LAYOUT
-        strange = set(row) - CALL - EXPECTED - {"row", "entry", "entries"}
+        strange = set(row) - CALL - EXPECTED - CONFIG - {"row", "entry", "entries"}
         for entry in entries_of(row):
             strange |= set(entry) - known
         if strange:
@@ -268,9 +272,25 @@ def compare(path, name, rows, lines, wanted):
     return wrong
 
 
+def check_config(path, row):
+    """The engine's own reader, by tentctl. Every door has its configuration from there."""
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as f:
+        json.dump(row["config"], f)
+        f.flush()
+        told = subprocess.run(
+            [BUILD / "tools/tentctl", "config", "check", f.name], capture_output=True, text=True
+        )
+    if told.returncode == 1 and f"{row['says']} " in told.stdout + told.stderr:
+        return 0
+    print(f"{path.name}: {row['row']}\n  {told.returncode}: {told.stdout}{told.stderr}")
+    return 1
+
+
 def check_part(path, file, names, told):
     wrong = 0
     check_words(path, file)
+    if "config" not in file:
+        return len(file["rows"]), sum(check_config(path, row) for row in file["rows"])
     with tempfile.TemporaryDirectory(prefix="tent-vectors-") as folder, Stage(folder, file) as stage:
         if any(DOORS[name].place(file) == "tentd" for name in names):
             stage.start_tentd()
