@@ -150,11 +150,22 @@ static bool tenant_strictness(struct reader *r, const char *path, const json_t *
 	return true;
 }
 
+/* Looked at once all tenants are known, whatever the order of keys. */
+static bool skip(struct reader *r, const char *path, const json_t *value, void *target)
+{
+	(void)r;
+	(void)path;
+	(void)value;
+	(void)target;
+	return true;
+}
+
 static const struct reader_field tenant_fields[] = {
 	{ "name", tenant_name }, { "uids", tenant_uids }, { "policies", tenant_policies },
 	{ "transports", tenant_transports }, { "qp_pools", tenant_pools },
 	{ "priority_cap", tenant_cap }, { "on_denied", tenant_on_denied },
 	{ "on_expired", tenant_on_expired }, { "validation", tenant_strictness },
+	{ "shares_with", skip },
 };
 
 /* What a tenant is not given a list of it may have all of; but for pools, which are there
@@ -187,27 +198,56 @@ static bool read_tenants(struct reader *r, const char *path, const json_t *value
 	return reader_array(r, path, value, TENANTS_MAX, read_tenant, target);
 }
 
-/* Looked at once the tenants are known, whatever the order of keys. */
-static bool skip(struct reader *r, const char *path, const json_t *value, void *target)
+/* The place of the tenant that is named. */
+static bool read_tenant_place(struct reader *r, const char *path, const json_t *value,
+			      int *place)
 {
-	(void)r;
-	(void)path;
-	(void)value;
-	(void)target;
-	return true;
-}
-
-static bool read_in_process(struct reader *r, const json_t *value)
-{
-	static const char path[] = "authorization/in_process";
 	char name[CONTRACT_NAME_SIZE];
 
 	if (!reader_tenant_name(r, path, value, name))
 		return false;
-	r->c->in_process = (int8_t)find_tenant(r->c, name);
-	return r->c->in_process >= 0 ||
+	*place = find_tenant(r->c, name);
+	return *place >= 0 ||
 	       reader_refuse_hidden(r, path, "names no tenant",
 				    "the name of one in authorization/tenants");
+}
+
+static bool read_in_process(struct reader *r, const json_t *value)
+{
+	int place;
+
+	if (!read_tenant_place(r, "authorization/in_process", value, &place))
+		return false;
+	r->c->in_process = (int8_t)place;
+	return true;
+}
+
+static bool add_guest(struct reader *r, const char *path, const json_t *value, void *target)
+{
+	int place;
+
+	if (!read_tenant_place(r, path, value, &place))
+		return false;
+	((struct tenant_rules *)target)->shares_with |= 1ull << place;
+	return true;
+}
+
+/* The tenants stand in their array in the order of their places. */
+static bool read_shares(struct reader *r, const json_t *tenants)
+{
+	const json_t *tenant;
+	size_t i;
+
+	json_array_foreach(tenants, i, tenant) {
+		const json_t *guests = json_object_get(tenant, "shares_with");
+		char path[READER_PATH];
+
+		snprintf(path, sizeof(path), "authorization/tenants[%zu]/shares_with", i);
+		if (guests && !reader_array(r, path, guests, TENANTS_MAX, add_guest,
+					    &r->c->tenants[i]))
+			return false;
+	}
+	return true;
 }
 
 static const struct reader_field authorization_fields[] = {
@@ -221,6 +261,8 @@ bool reader_authorization(struct reader *r, const json_t *value)
 	r->c->has_authorization = true;
 	if (!reader_object(r, "authorization", value, authorization_fields,
 			   sizeof(authorization_fields) / sizeof(authorization_fields[0]), r->c))
+		return false;
+	if (!read_shares(r, json_object_get(value, "tenants")))
 		return false;
 	in_process = json_object_get(value, "in_process");
 	return !in_process || read_in_process(r, in_process);

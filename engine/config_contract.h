@@ -73,6 +73,7 @@ struct tenant_rules {
 	uint64_t policies;		/* bit per place in policies */
 	uint32_t pools;			/* bit per place in pools */
 	uint32_t transports;		/* bit per enum tent_transport */
+	uint64_t shares_with;		/* bit per place in tenants: they open its segments */
 	uint8_t priority_cap;		/* enum tent_priority */
 	uint8_t on_denied;		/* enum on_denied */
 	uint8_t validation;		/* enum tenant_validation */

@@ -149,6 +149,8 @@ static void make_contract(struct contract_set *set, struct contract *c,
 	c->compat = t->validation ? t->validation == VALIDATION_COMPAT : w->compat;
 	c->downgrades = t->on_denied ? t->on_denied == DENIED_DOWNGRADE : c->compat;
 	c->refuses_expired = t->refuse_expired;
+	c->place = (uint8_t)(c - set->contracts);
+	c->shares_with = t->shares_with;
 	resolve_terms(c, &set->config);
 	make_kinds(c, t->priority_cap, w);
 }
@@ -168,6 +170,7 @@ static void make_rest(struct contract_set *set, const struct contract_world *w)
 	};
 
 	make_contract(set, c, &all, w);
+	c->place = TENANTS_MAX;
 	if (!set->config.has_authorization)
 		return;
 	c->listed = false;
@@ -227,6 +230,12 @@ const struct contract *contract_of(const struct contract_set *set, uint32_t uid,
 		if (set->config.uids[i].uid == uid)
 			return &set->contracts[set->config.uids[i].tenant];
 	return set->rest;
+}
+
+bool contract_shares(const struct contract *owner, const struct contract *guest)
+{
+	return owner && guest && guest->place < TENANTS_MAX &&
+	       owner->shares_with >> guest->place & 1;
 }
 
 const struct contract_config *contract_set_config(const struct contract_set *set)

@@ -43,6 +43,8 @@ struct contract {
 	uint32_t kinds[KINDS]; /* see KIND_AT() */
 	struct qos_terms terms[INTENTS];
 	uint8_t matches[INTENTS]; /* enum contract_match */
+	uint8_t place;		/* of the tenant in the configuration; TENANTS_MAX: in none */
+	uint64_t shares_with;	/* bit per place: whose clients may open its segments */
 	char name[CONTRACT_NAME_SIZE];
 };
 
@@ -63,6 +65,10 @@ struct contract_set *contract_set_create(const struct contract_config *c,
 /* The contract of a user, or of this process itself. NULL set: NULL. */
 const struct contract *contract_of(const struct contract_set *set, uint32_t uid, bool local);
 const struct contract_config *contract_set_config(const struct contract_set *set);
+
+/* May whoever has this contract open segments whose owner has that one? Either may be
+ * NULL. Of the same set. */
+bool contract_shares(const struct contract *owner, const struct contract *guest);
 
 /* "tenant-a.foreground_get" and the like, as the existing engine calls it. */
 void contract_matched_name(const struct contract *c, uint8_t intent, char *text, size_t size);

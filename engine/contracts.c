@@ -35,6 +35,15 @@ const struct contract *contracts_find(const struct engine *e, const struct clien
 	return contract_of(e->contracts, c->peer.uid, c->local);
 }
 
+/* A segment whose owner died has no contract: its memory is gone, too. */
+bool contracts_may_open(const struct engine *e, const struct segment *s, uint32_t uid,
+			bool local)
+{
+	return s->tenant_uid == uid ||
+	       (s->owner && contract_shares(contracts_find(e, s->owner),
+					    contract_of(e->contracts, uid, local)));
+}
+
 void contracts_replace(struct engine *e, struct contract_set *set)
 {
 	struct contract_set *old = e->contracts;

@@ -14,6 +14,11 @@ void contracts_close(struct engine *e);
 /* What a client is given when it says hello. */
 const struct contract *contracts_find(const struct engine *e, const struct client *c);
 
+/* The owner's user, or one whose tenant the owner's contract shares with. local: this
+ * process itself. What is open already stays so. */
+bool contracts_may_open(const struct engine *e, const struct segment *s, uint32_t uid,
+			bool local);
+
 /* Any thread: a set for this engine, see contract_set_create(). */
 struct contract_set *contracts_compile(const struct engine *e,
 				       const struct contract_config *c, int *rc);

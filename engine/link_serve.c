@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/contracts.h"
 #include "engine/control.h"
 #include "engine/peers.h"
 
@@ -187,7 +188,7 @@ void link_take_describe(struct engine *e, struct link *l, const json_t *frame)
 	else if (!s)
 		send_missing(e, l, text, uid, TENT_RULE_SEGMENT_UNKNOWN,
 			     "its engine has no such segment");
-	else if (s->tenant_uid != uid)
+	else if (!contracts_may_open(e, s, uid, false))
 		send_missing(e, l, text, uid, TENT_RULE_SEGMENT_TENANT,
 			     "it is another user's");
 	else if (!(f = follow(l, s, text, uid)))

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "engine/contracts.h"
 #include "engine/files.h"
 #include "engine/memory.h"
 #include "engine/peers.h"
@@ -280,7 +281,7 @@ static void open_here(struct engine *e, struct client *c, const char *name,
 {
 	if (!found || !found->segment)
 		segment_refuse_unknown(e, c, name, why);
-	else if (found->segment->tenant_uid != c->peer.uid)
+	else if (!contracts_may_open(e, found->segment, c->peer.uid, c->local))
 		client_refuse(e, c, TENT_RULE_SEGMENT_TENANT, found->segment->tenant_uid);
 	else
 		segment_open_found(e, c, found->segment);

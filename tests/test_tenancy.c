@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_tenancy.c - what one user's clients may do to another's: nothing. */
+/* test_tenancy.c - what one user's clients may do to another's: nothing, but for what its
+ * contract shares. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <setjmp.h>
@@ -14,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "engine/config.h"
 #include "engine/names.h"
 #include "tests/common/engine_fix.h"
 
@@ -407,9 +409,126 @@ static void a_user_whose_clients_were_all_refused_is_forgotten_once(void **state
 	engine_fix_stop(&f);
 }
 
+/* ---- what a contract shares -------------------------------------------- */
+
+static void shares(struct engine_config *c)
+{
+	static struct config_report said;
+	static const char text[] =
+		"{\"authorization\":{\"tenants\":["
+		"{\"name\":\"owner\",\"uids\":[0],\"shares_with\":[\"Guest\"]},"
+		"{\"name\":\"guest\",\"uids\":[65534]},"
+		"{\"name\":\"other\",\"uids\":[65533]}]}}";
+
+	if (engine_config_apply_json(c, text, &said))
+		fail_msg("%s", said.error);
+}
+
+static int uses_what_is_shared(struct engine_fix *f)
+{
+	struct tent_segment_info info;
+	struct tent_client *c;
+	struct tent_ring *ring;
+	uint64_t reads;
+	tent_segment_id_t id;
+	void *m;
+
+	need(tent_client_attach(f->path, "guests", &c) == 0);
+	need(tent_client_alloc(c, SIZE, NULL, &m) == 0);
+	need(tent_client_register(c, m, SIZE, 2, NULL, 0) == 0);
+	need(tent_ring_open(c, 64, 64, &ring) == 0);
+	need(tent_client_open_segment(c, "owners", &id) == 0);
+	need(tent_client_segment_info(c, id, &info) == 0 && info.num_buffers == 1);
+	reads = info.buffers[0].base;
+	for (int op = TENT_OPCODE_READ; op <= TENT_OPCODE_WRITE; op++) {
+		struct tent_request_v1 r = engine_fix_request(op, m, id,
+							      (void *)(uintptr_t)reads, 64);
+		struct tent_completion done;
+
+		need(tent_ring_submit(ring, &r, 1, sizeof(r), 0, 0) == 0);
+		need(tent_ring_wait(ring, UINT64_MAX) == 0);
+		need(tent_ring_poll(ring, &done, 1) == 1);
+		need(done.rule == (op == TENT_OPCODE_READ ? 0 : TENT_RULE_TARGET_PERMISSION));
+	}
+	need(memcmp(m, "shared", 6) == 0);
+	tent_client_detach(c);
+	return 0;
+}
+
+static int finds_nothing_shared(struct engine_fix *f)
+{
+	struct tent_client *c;
+	tent_segment_id_t id;
+
+	need(tent_client_attach(f->path, NULL, &c) == 0);
+	need(tent_client_open_segment(c, "owners", &id) == TENT_ERR_POLICY_DENIED);
+	need(engine_fix_rule() == TENT_RULE_SEGMENT_TENANT);
+	tent_client_detach(c);
+	return 0;
+}
+
+static void a_contract_shares_with_those_it_lists_and_by_permission(void **state)
+{
+	static struct engine_fix f;
+	struct tent_client *c;
+	void *m;
+
+	(void)state;
+	engine_fix_start(&f, shares);
+	c = engine_fix_attach(&f, "owners");
+	assert_int_equal(tent_client_alloc(c, SIZE, NULL, &m), 0);
+	strcpy(m, "shared");
+	assert_int_equal(tent_client_register(c, m, SIZE, TENT_PERM_GLOBAL_READ_ONLY, NULL, 0), 0);
+	assert_int_equal(engine_fix_child(&f, NOBODY, uses_what_is_shared), 0);
+	assert_int_equal(engine_fix_child(&f, SOMEBODY, finds_nothing_shared), 0);
+	assert_int_equal(engine_fix_child(&f, COLLECTOR, finds_nothing_shared), 0);
+	tent_client_detach(c);
+	engine_fix_stop(&f);
+}
+
+static int holds_guests(struct engine_fix *f)
+{
+	struct tent_client *c;
+	char byte;
+
+	need(tent_client_attach(f->path, "guests", &c) == 0);
+	need(send(f->fds, "x", 1, 0) == 1);
+	need(recv(f->fds, &byte, 1, 0) == 0);
+	return 0;
+}
+
+static void what_a_guest_owns_is_not_shared_for_it(void **state)
+{
+	static struct engine_fix f;
+	struct tent_client *c;
+	tent_segment_id_t id;
+	int pair[2], fds;
+	pid_t pid;
+	char byte;
+
+	(void)state;
+	engine_fix_start(&f, shares);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	fds = f.fds;
+	f.fds = pair[1];
+	pid = engine_fix_spawn(&f, NOBODY, holds_guests);
+	f.fds = fds;
+	close(pair[1]);
+	assert_int_equal(recv(pair[0], &byte, 1, 0), 1);
+	c = engine_fix_attach(&f, NULL);
+	assert_int_equal(tent_client_open_segment(c, "guests", &id), TENT_ERR_POLICY_DENIED);
+	tent_client_detach(c);
+	shutdown(pair[0], SHUT_WR);
+	assert_int_equal(engine_fix_reap(pid), 0);
+	close(pair[0]);
+	engine_fix_stop(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_contract_shares_with_those_it_lists_and_by_permission),
+		cmocka_unit_test(what_a_guest_owns_is_not_shared_for_it),
 		cmocka_unit_test(a_stranger_cannot_open_guess_or_impersonate_a_segment),
 		cmocka_unit_test(root_is_no_exception),
 		cmocka_unit_test(a_name_in_use_is_refused_to_its_own_tenant_too),

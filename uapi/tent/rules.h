@@ -76,7 +76,7 @@ X(NAME_FORM,	70, ARGUMENTS, "name", "1..63 of [A-Za-z0-9._-]")	\
 X(NAME_TAKEN,	71, ARGUMENTS, "name", "a name nobody holds")		\
 X(NAME_OTHER_TENANT, 72, POLICY_DENIED, "name", "a name of this tenant") \
 X(SEGMENT_UNKNOWN, 73, PEER_UNREACHABLE, "segment", "a segment of this engine, or of a peer that answers") \
-X(SEGMENT_TENANT, 74, POLICY_DENIED, "segment", "a segment of this tenant") \
+X(SEGMENT_TENANT, 74, POLICY_DENIED, "segment", "a segment of this user, or of a tenant that shares with this one") \
 X(MEM_RANGE,	75, ADDRESS, "address", "a non-empty range that does not wrap") \
 X(MEM_PERMISSION, 76, ENUM, "permission", "0, 1 or 2")			\
 X(MEM_NOT_SHAREABLE, 77, ADDRESS, "address", "memory the engine can share or copy") \
