@@ -31,7 +31,8 @@
 #define BATCH_MAX 128
 #define BACK_OFF_NS 2000
 #define CHECK_RATIO 0.25
-#define PAIRS 15	/* of engine and bare ring: the machine drifts by more than we judge */
+/* Of the engine and the bare ring: the machine drifts by more than is judged. */
+#define PAIRS 15
 
 enum mode { THREAD, CALLER, DAEMON, THREAD_NULL, MODES };
 enum { SIZES = 2, BATCHES = 3 };
