@@ -280,8 +280,12 @@ static void offend(void *arg)
 
 	__asm__ volatile("" :: "r"(memory) : "memory");
 	free(memory);
+#ifdef STEPS_COUNT
 	__asm__ volatile("lock addq $1, %0; xchgq %%rax, %0; mfence; sfence; lfence"
 			 : "+m"(word) :: "rax", "memory");
+#else
+	(void)word;
+#endif
 	dv_cq_tell(&w->q.cq);
 	getppid();
 }
