@@ -9,6 +9,7 @@
 #ifndef TENT_ENGINE_BACKEND_H
 #define TENT_ENGINE_BACKEND_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <tent/ring.h>
@@ -155,7 +156,60 @@ struct backend_options {
 		bool crc32c;		/* of every piece */
 		bool io_uring;		/* where it is permitted */
 	} tcp;
+	struct rdma_settings {	/* rdma */
+		char allow[256], deny[256]; /* devices, by name and with commas between */
+		uint32_t port;		/* of the device; 0: the first that is active */
+		uint32_t depth;		/* requests that a QP has out */
+		uint32_t chunk_bytes;	/* of one request, at most */
+		uint64_t fence_ns;	/* until a request that was called back has ended */
+		uint16_t timeout, retries; /* of a QP, see dv/qp.h */
+		uint16_t service_level, traffic_class, pkey_index, hop_limit;
+	} rdma;
 };
+
+/* What carries frames for a backend, see wired_ops. They take the reference. False: there
+ * is no such link any more. Control. */
+struct wired_link {
+	void *context;
+	bool (*to_far)(void *context, const struct far_end *f, json_t *frame);
+	bool (*to_guest)(void *context, const struct guest *g, json_t *frame);
+};
+
+/*
+ * A backend whose connections between engines are set up by frames of their links, which
+ * carry its name as their type. Control, all of it. Texts and frames of peers are anything.
+ */
+struct wired_ops {
+	/* Frames go from now on. A descriptor that becomes readable when ready() has
+	 * something to do. 0 or -errno; -ENODEV: it has nothing to serve with. */
+	int (*start)(struct backend_instance *inst, const struct wired_link *w, int *fd);
+	void (*ready)(struct backend_instance *inst);
+
+	/* Memory of this host, of a tenant: it gets region->wired, or is not reached by this
+	 * backend. Its end: no poller knows it any more; when it returns, no peer touches it. */
+	void (*region_open)(struct backend_instance *inst, struct region *r, uint32_t uid);
+	void (*region_close)(struct backend_instance *inst, struct region *r);
+	/* What an engine that uses it has to know, at most WIRED_KEYS_SIZE with its end.
+	 * False: it may not use it this way. */
+	bool (*region_keys)(const struct region *r, char *text);
+	/* Memory of another engine, which said so of it. Its end: no poller knows it. */
+	void (*far_region_open)(struct backend_instance *inst, struct region *r,
+				const char *keys);
+	void (*far_region_close)(struct backend_instance *inst, struct region *r);
+
+	/* An engine whose segments are used here: it gets far->wired; its end: no region
+	 * points to it. What it says. */
+	void (*far_open)(struct backend_instance *inst, struct far_end *f);
+	void (*far_close)(struct backend_instance *inst, struct far_end *f);
+	void (*far_frame)(struct backend_instance *inst, struct far_end *f,
+			  const json_t *frame);
+	/* An engine that uses ours says something for this tenant, whom it speaks for; its
+	 * end: nothing of it reaches memory of ours any more when it returns. */
+	void (*guest_frame)(struct backend_instance *inst, const struct guest *g, uint32_t uid,
+			    const json_t *frame);
+	void (*guest_close)(struct backend_instance *inst, const struct guest *g);
+};
+#define WIRED_KEYS_SIZE 1024u
 
 struct backend {
 	const char *name;	/* "shm": the config key transports/<name>/enable */
@@ -214,6 +268,8 @@ struct backend {
 	/* Poller, while the region is dropped, every turn. Ends what peers asked for of it.
 	 * True: nothing of that touches it any more. */
 	bool (*drop)(struct backend_queue *queue, const struct region *r);
+	/* Optional. Instead of peers_open, guest_ and far_: its links set it up. */
+	const struct wired_ops *wired;
 	/* Optional. Control. A descriptor that becomes readable when poll() has something
 	 * to do, beside event_fd; or -1. */
 	int (*wait_fd)(const struct backend_queue *queue);
@@ -236,6 +292,7 @@ struct backend_queue {
 	struct backend_instance *inst;
 	bool serves;		/* the poller's: poll() has work without a transfer, too */
 	bool moved;		/* the poller's: poll() did some, whatever it handed back */
+	uint32_t watched;	/* the backend's: what it waits for, no descriptor announces */
 	uint32_t called;	/* any thread sets it: the same, once; poll() clears it */
 };
 struct backend_instance {

@@ -28,12 +28,11 @@
 struct application {
 	struct engine_config next;	/* takes the changes */
 	uint8_t source;			/* enum config_source */
-	uint64_t seen;			/* bit per key: one text sets a key once */
+	bool seen[CONFIG_KEYS_MAX];	/* by key: one text sets a key once */
 	struct config_report *report;
 	size_t warned;			/* bytes of its warnings in use */
 	struct contract_sections contracts; /* of the text that is visited */
 };
-_Static_assert(CONFIG_KEYS_MAX <= 64, "seen holds every key");
 
 /* Text from outside may end up on a terminal. */
 static void scrub(char *text)
@@ -113,12 +112,12 @@ static int refuse_unknown(struct application *a, const char *path)
 
 static int mark_set(struct application *a, const char *path, const struct config_key *k)
 {
-	uint64_t bit = 1ull << config_key_index(k);
+	unsigned int i = config_key_index(k);
 
-	if (a->seen & bit)
+	if (a->seen[i])
 		return fail(a, "%s is set twice", path);
-	a->seen |= bit;
-	a->next.sources[config_key_index(k)] = a->source;
+	a->seen[i] = true;
+	a->next.sources[i] = a->source;
 	return 0;
 }
 

@@ -12,7 +12,7 @@
 #include "engine/config_contract.h"
 
 #define ENGINE_POLLERS_MAX 64
-#define CONFIG_KEYS_MAX 64
+#define CONFIG_KEYS_MAX 128
 #define SOCKET_PATH_SIZE 108	/* of sockaddr_un.sun_path, NUL included */
 
 enum config_metadata { METADATA_P2P, METADATA_ETCD, METADATA_REDIS };
@@ -79,6 +79,8 @@ struct engine_config {
 	struct file_settings file;	/* transports/file/... */
 	bool tcp_enable;		/* transports/tcp/enable */
 	struct tcp_settings tcp;	/* transports/tcp/... */
+	bool rdma_enable;		/* transports/rdma/enable */
+	struct rdma_settings rdma;	/* transports/rdma/... */
 	/* which engine: "engine" = "thread" | "caller" | "unix:/path" */
 	char attach_path[SOCKET_PATH_SIZE]; /* of a running tentd, or "": an engine of our own */
 	/* daemon */

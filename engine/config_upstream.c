@@ -8,14 +8,14 @@
 
 #include "engine/config_table.h"
 
-#define NO_RDMA "this build has no RDMA; memory of this host moves by shm"
+#define NO_RDMA "transports/rdma has no such choice: one device, and queue pairs as needed"
 #define TCP "transports/tcp moves bytes between engines; it calls again by itself"
 #define NO_GPU "this build moves host memory only, by shm"
 #define FILES "transports/file moves bytes of file:// segments, by io_uring where it may"
 #define NO_VENDOR "this build has no such transport; memory of this host moves by shm"
 #define NO_METRICS "a program serves no metrics by HTTP; tentd does, with metrics/*"
 #define METRICS_FIXED "tentd serves Prometheus text when it is asked, on one thread"
-#define NO_TOPOLOGY "this build uses no NIC; there is nothing to choose from"
+#define NO_TOPOLOGY "transports/rdma/devices and devices_denied say which devices may be used"
 #define FAILOVER "the poller fails over, polled for or not; max_failover_attempts 0: it does not"
 #define NO_QUEUE "the engine always queues by priority, with limits/* and engine/* as bounds"
 #define SHM_MEMFD "shared memory is always an anonymous sealed memfd"
@@ -77,7 +77,6 @@ static const struct config_foreign foreign[] = {
 	{ "transports/mpcomm/enable", "false", NO_VENDOR },
 	{ "transports/mpcomm/*", NULL, NO_VENDOR },
 
-	{ "transports/rdma/enable", "false", NO_RDMA },
 	{ "transports/rdma/num_lanes", NULL, NO_RDMA },
 	{ "transports/rdma/bind_address", NULL, NO_RDMA },
 	{ "transports/rdma/shared_quota_shm_path", NULL, NO_RDMA },
@@ -112,22 +111,16 @@ static const struct config_foreign foreign[] = {
 	{ "transports/rdma/ewma_max_bandwidth_multiplier", NULL, NO_RDMA },
 	{ "transports/rdma/device/num_cq_list", NULL, NO_RDMA },
 	{ "transports/rdma/device/num_comp_channels", NULL, NO_RDMA },
-	{ "transports/rdma/device/port", NULL, NO_RDMA },
 	{ "transports/rdma/device/gid_index", NULL, NO_RDMA },
 	{ "transports/rdma/device/max_cqe", NULL, NO_RDMA },
 	{ "transports/rdma/endpoint/store_cap", NULL, NO_RDMA },
 	{ "transports/rdma/endpoint/endpoint_store_cap", NULL, NO_RDMA },
 	{ "transports/rdma/endpoint/qp_mul_factor", NULL, NO_RDMA },
 	{ "transports/rdma/endpoint/max_sge", NULL, NO_RDMA },
-	{ "transports/rdma/endpoint/max_qp_wr", NULL, NO_RDMA },
 	{ "transports/rdma/endpoint/max_inline", NULL, NO_RDMA },
 	{ "transports/rdma/endpoint/max_inline_bytes", NULL, NO_RDMA },
 	{ "transports/rdma/endpoint/path_mtu", NULL, NO_RDMA },
-	{ "transports/rdma/endpoint/pkey_index", NULL, NO_RDMA },
-	{ "transports/rdma/endpoint/hop_limit", NULL, NO_RDMA },
 	{ "transports/rdma/endpoint/flow_label", NULL, NO_RDMA },
-	{ "transports/rdma/endpoint/traffic_class", NULL, NO_RDMA },
-	{ "transports/rdma/endpoint/service_level", NULL, NO_RDMA },
 	{ "transports/rdma/endpoint/src_path_bits", NULL, NO_RDMA },
 	{ "transports/rdma/endpoint/static_rate", NULL, NO_RDMA },
 	{ "transports/rdma/endpoint/rq_psn", NULL, NO_RDMA },
@@ -135,15 +128,12 @@ static const struct config_foreign foreign[] = {
 	{ "transports/rdma/endpoint/max_rd_atomic", NULL, NO_RDMA },
 	{ "transports/rdma/endpoint/max_dest_rd_atomic", NULL, NO_RDMA },
 	{ "transports/rdma/endpoint/min_rnr_timer", NULL, NO_RDMA },
-	{ "transports/rdma/endpoint/send_timeout", NULL, NO_RDMA },
 	{ "transports/rdma/endpoint/send_retry", NULL, NO_RDMA },
-	{ "transports/rdma/endpoint/send_retry_count", NULL, NO_RDMA },
 	{ "transports/rdma/endpoint/send_rnr", NULL, NO_RDMA },
 	{ "transports/rdma/endpoint/send_rnr_count", NULL, NO_RDMA },
 	{ "transports/rdma/endpoint/qp_pools", NULL, NO_RDMA },
 	{ "transports/rdma/workers/num_workers", NULL, NO_RDMA },
 	{ "transports/rdma/workers/max_retry_count", NULL, NO_RDMA },
-	{ "transports/rdma/workers/block_size", NULL, NO_RDMA },
 	{ "transports/rdma/workers/grace_period_ns", NULL, NO_RDMA },
 	{ "transports/rdma/workers/rail_topo_path", "", NO_RDMA },
 

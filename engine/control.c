@@ -132,6 +132,15 @@ static uint64_t turns_so_far(const struct engine *e)
 	return s.turns;
 }
 
+/* Work that no descriptor announces. */
+static bool is_watched(const struct engine_poller *p)
+{
+	for (uint32_t i = 0; i < p->nr_queues; i++)
+		if (load_relaxed(&p->queues[i]->watched))
+			return true;
+	return false;
+}
+
 /* Peers do not wait until the caller has something to do. While it drives by itself it is
  * not competed with, and what it is woken by does not wake us: it is looked after, a
  * thousand times a second. */
@@ -143,7 +152,7 @@ static void drive(struct engine *e)
 	if (turns_so_far(e) == e->turns_seen && !load_relaxed(&e->driving)) {
 		while (drives < DRIVES_PER_TURN && engine_drive(e))
 			drives++;
-		e->drive_again = drives == DRIVES_PER_TURN;
+		e->drive_again = drives == DRIVES_PER_TURN || is_watched(&e->pollers[0]);
 	}
 	e->turns_seen = turns_so_far(e);
 	for (int i = 0; i < 2 && !e->drive_again; i++)

@@ -17,6 +17,7 @@
 #include "engine/contracts.h"
 #include "engine/peers.h"
 #include "engine/thread.h"
+#include "engine/wired.h"
 #include "ring/sigbus.h"
 
 static int fail(char *error, size_t size, int rc, const char *format, ...)
@@ -43,6 +44,8 @@ static bool is_enabled(const struct engine_config *c, const struct backend *b)
 		return c->file_enable;
 	if (strcmp(b->name, "tcp") == 0)
 		return c->tcp_enable;
+	if (strcmp(b->name, "rdma") == 0)
+		return c->rdma_enable;
 	return strcmp(b->name, "null") != 0 || c->null_enable;
 }
 
@@ -56,6 +59,7 @@ static int open_backends(struct engine *e, const struct backend *const *backends
 			.stream_bytes = e->config.stream_bytes,
 			.file = e->config.file,
 			.tcp = e->config.tcp,
+			.rdma = e->config.rdma,
 		};
 		int rc;
 
@@ -237,7 +241,7 @@ static struct engine *engine_alloc(const struct engine_config *config)
 	e->epoch = random_epoch();
 	e->started_ns = clock_monotonic_ns();
 	e->wake_fd = e->answer_fd = e->epoll_fd = e->reserve_fd = e->links.source.fd = -1;
-	e->links.fd = e->links.owner_fd = -1;
+	e->links.fd = e->links.owner_fd = e->links.wired_source.fd = -1;
 	notices_start(e);
 	e->driver[0].fd = e->driver[1].fd = -1;
 	pthread_mutex_init(&e->inbox_lock, NULL);
@@ -272,6 +276,8 @@ static int engine_open(struct engine *e, const struct backend *const *backends, 
 		rc = open_pollers(e, error, size);
 	if (rc == 0)
 		rc = links_open_data(e, error, size);
+	if (rc == 0)
+		rc = wired_open(e, error, size);
 	if (rc == 0 && (rounds_open(e) < 0 || peers_open(e) < 0 || contracts_open(e) < 0))
 		rc = fail(error, size, -ENOMEM, "no memory for orders to pollers");
 	return rc;

@@ -10,6 +10,7 @@
 
 #include "engine/peers.h"
 #include "engine/region_table.h"
+#include "engine/wired.h"
 
 #define DROPS_PER_ROUND 8u
 #define ROW 4			/* members of a buffer in a page */
@@ -19,6 +20,7 @@ struct far_region {
 	struct region region;		/* first */
 	struct far_region *next;	/* of the doomed */
 	struct far_segment *segment;
+	char *keys;			/* as it was told of them, or NULL */
 	uint16_t rule;			/* doomed: what it ends what uses it with */
 };
 
@@ -26,7 +28,7 @@ struct far_description {
 	uint64_t version, life;
 	uint32_t total, nr;
 	uint32_t handle;
-	struct region rows[];		/* base, end, permission, location */
+	struct region rows[];		/* base, end, permission, location; wired: keys, a text */
 };
 
 /* ---- ends -------------------------------------------------------------- */
@@ -52,6 +54,8 @@ struct far_end *far_end_create(struct engine *e, const struct link *l)
 		end->data_port = l->data_port;
 	}
 	far_end_open(e, end);
+	if (l->wired)
+		wired_far_open(e, end);
 	return end;
 }
 
@@ -72,7 +76,9 @@ static void region_free(struct engine *e, struct far_region *r)
 {
 	struct far_segment *s = r->segment;
 
+	wired_far_region_close(e, &r->region);
 	far_end_put(e, (struct far_end *)(uintptr_t)r->region.far);
+	free(r->keys);
 	free(r);
 	s->regions--;
 }
@@ -159,6 +165,8 @@ void far_doomed_close(struct engine *e)
 
 void far_draft_drop(struct far_segment *s)
 {
+	for (uint32_t i = 0; s->draft && i < s->draft->nr; i++)
+		free(s->draft->rows[i].wired);
 	free(s->draft);
 	s->draft = NULL;
 }
@@ -222,9 +230,24 @@ static int draft_begin(struct engine *e, struct far_segment *s, const json_t *fr
 	return 0;
 }
 
-/* -1: one of them is no buffer. */
-static int take_rows(struct far_description *d, const json_t *rows)
+/* The keys of a row; -1: they are no text, -2: no memory. */
+static int take_keys(struct region *row, const json_t *keys)
 {
+	const char *text = json_string_value(keys);
+
+	if (!keys || (text && !*text))
+		return 0;
+	if (!text || strlen(text) >= WIRED_KEYS_SIZE)
+		return -1;
+	row->wired = strdup(text);
+	return row->wired ? 0 : -2;
+}
+
+/* -1: one of them is no buffer, -2: no memory. keys: one for each, or NULL. */
+static int take_rows(struct far_description *d, const json_t *rows, const json_t *keys)
+{
+	int rc;
+
 	const json_t *row;
 	size_t i;
 
@@ -235,7 +258,9 @@ static int take_rows(struct far_description *d, const json_t *rows)
 	json_array_foreach(rows, i, row) {
 		if (!read_row(row, d->nr ? &d->rows[d->nr - 1] : NULL, &d->rows[d->nr]))
 			return -1;
-		d->nr++;
+		rc = take_keys(&d->rows[d->nr++], json_array_get(keys, i));
+		if (rc < 0)
+			return rc;
 	}
 	return d->nr == d->total;
 }
@@ -258,20 +283,23 @@ int far_draft_take(struct engine *e, struct far_segment *s, const json_t *frame,
 	if (version != s->draft->version || life != s->draft->life ||
 	    !frame_uint(frame, "total", UINT32_MAX, &total) || total != s->draft->total)
 		return 0;	/* it changed meanwhile: from the start */
-	rc = take_rows(s->draft, json_object_get(frame, "buffers"));
+	rc = take_rows(s->draft, json_object_get(frame, "buffers"),
+		       json_object_get(frame, "keys"));
 	*next = s->draft->nr;
 	return rc;
 }
 
 /* ---- publishing -------------------------------------------------------- */
 
-static struct region *region_create(struct far_segment *s, const struct region *row)
+static struct region *region_create(struct engine *e, struct far_segment *s, struct region *row)
 {
 	struct far_region *f = calloc(1, sizeof(*f));
 
 	if (!f)
 		return NULL;
 	f->region = *row;
+	f->keys = row->wired;
+	f->region.wired = row->wired = NULL;
 	f->region.segment = &s->owned.segment;
 	f->region.far = s->peer->end;
 	f->region.far_handle = s->draft->handle;
@@ -279,14 +307,23 @@ static struct region *region_create(struct far_segment *s, const struct region *
 	f->segment = s;
 	s->peer->end->refs++;
 	s->regions++;
+	wired_far_region_open(e, &f->region, f->keys);
 	return &f->region;
+}
+
+/* The same range again, registered anew, has other keys. */
+static bool has_keys(const struct region *old, const char *keys)
+{
+	const char *known = ((const struct far_region *)old)->keys;
+
+	return strcmp(known ? known : "", keys ? keys : "") == 0;
 }
 
 static bool is_same(const struct far_segment *s, const struct region *old,
 		    const struct region *row)
 {
-	return old && old->far == s->peer->end && old->far_handle == s->draft->handle &&
-	       old->permission == row->permission &&
+	return old && has_keys(old, row->wired) && old->far == s->peer->end &&
+	       old->far_handle == s->draft->handle && old->permission == row->permission &&
 	       strcmp(old->location, row->location) == 0;
 }
 
@@ -309,10 +346,10 @@ static bool choose_regions(struct engine *e, struct far_segment *s, struct regio
 	const struct region_table *old = s->owned.segment.table;
 
 	for (uint32_t i = 0; i < s->draft->nr; i++) {
-		const struct region *row = &s->draft->rows[i];
+		struct region *row = &s->draft->rows[i];
 		struct region *r = region_table_exact(old, row->base, row->end);
 
-		regions[i] = is_same(s, r, row) ? r : region_create(s, row);
+		regions[i] = is_same(s, r, row) ? r : region_create(e, s, row);
 		if (!regions[i]) {
 			forget_new(e, old, regions, i);
 			return false;

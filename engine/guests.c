@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 
 #include "engine/peers.h"
+#include "engine/wired.h"
 
 #define TOKEN_TEXT 32u
 
@@ -100,14 +101,15 @@ static struct guest *guest_create(const struct engine *e, const struct link *l)
 void link_invite(struct engine *e, struct link *l)
 {
 	struct backend_instance *inst = mover(e);
-	struct guest *g = e->links.data_port ? guest_create(e, l) : NULL;
+	bool wired = wired_invites(e, l);
+	struct guest *g = e->links.data_port || wired ? guest_create(e, l) : NULL;
 
 	if (!g)
 		return;
-	if (inst->ops->guest_open(inst, g) == 0)
-		l->guest = g;
-	else
+	if (e->links.data_port && inst->ops->guest_open(inst, g) < 0 && !wired)
 		guest_put(g);
+	else
+		l->guest = g;
 }
 
 void link_uninvite(struct engine *e, struct link *l)
@@ -116,7 +118,9 @@ void link_uninvite(struct engine *e, struct link *l)
 
 	if (!l->guest)
 		return;
-	inst->ops->guest_close(inst, l->guest);
+	if (l->guest->backend)
+		inst->ops->guest_close(inst, l->guest);
+	wired_uninvite(e, l->guest);
 	guest_put(l->guest);
 	l->guest = NULL;
 }
@@ -144,7 +148,7 @@ void hello_put_data(const struct engine *e, const struct link *l, json_t *hello)
 {
 	char text[TOKEN_TEXT + 1];
 
-	if (!l->guest)
+	if (!l->guest || !l->guest->backend)
 		return;
 	snprintf(text, sizeof(text), "%016llx%016llx",
 		 (unsigned long long)l->guest->token[0], (unsigned long long)l->guest->token[1]);
@@ -192,5 +196,6 @@ void far_end_put(struct engine *e, struct far_end *f)
 		return;
 	if (f->peer)
 		inst->ops->far_close(inst, f);
+	wired_far_close(e, f);
 	free(f);
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "engine/peers.h"
+#include "engine/wired.h"
 
 #define READ_PER_TURN 16384u	/* a link that sends much waits for its neighbours */
 
@@ -102,6 +103,7 @@ static void say_hello(struct engine *e, struct link *l)
 			  "name", name);
 	json_object_set_new(hello, "notices", json_integer(1));
 	hello_put_data(e, l, hello);
+	hello_put_wired(e, hello);
 	link_send(e, l, hello);
 }
 
@@ -162,6 +164,7 @@ static void take_hello(struct engine *e, struct link *l, const json_t *frame)
 	} else {
 		hello_get_data(l, frame);
 		l->takes_notices = frame_uint(frame, "notices", 1, &notices) && notices;
+		hello_get_wired(l, frame);
 		up(e, l, epoch);
 	}
 }
@@ -207,6 +210,7 @@ static void take_frame(struct engine *e, struct link *l, const json_t *frame)
 		{ "changed", TO_CALLER, far_take_changed },
 		{ "notify", TO_CALLED, link_take_notify },
 		{ "notified", TO_CALLER, far_take_notified },
+		{ "rdma", BOTH, link_take_wired },
 	};
 	const char *type = frame_text(frame, "type", 32);
 	unsigned int role = l->peer ? TO_CALLER : TO_CALLED;

@@ -10,9 +10,11 @@
 #include "engine/contracts.h"
 #include "engine/control.h"
 #include "engine/peers.h"
+#include "engine/wired.h"
 
 #define FOLLOWS_MAX 256u	/* segments that one link follows */
 #define BUFFERS_PER_FRAME 256u
+#define KEYS_PER_FRAME 24576u	/* bytes of them, and a little more */
 
 struct follow {
 	struct follow *next;
@@ -131,10 +133,21 @@ static json_t *row_of(const struct region *r)
 			 r->permission, r->location);
 }
 
+static size_t add_keys(const struct engine *e, const struct region *r, json_t *keys)
+{
+	json_t *text = wired_keys(e, r);
+	size_t length = json_string_length(text);
+
+	json_array_append_new(keys, text);
+	return length;
+}
+
 /* Those that others may know of: a page of them from the first wanted on. */
-static json_t *rows_of(const struct region_table *t, uint32_t first, uint32_t *total)
+static json_t *rows_of(const struct engine *e, const struct region_table *t, uint32_t first,
+		       uint32_t *total, json_t *keys)
 {
 	json_t *rows = json_array();
+	size_t used = 0;
 
 	*total = 0;
 	for (uint32_t i = 0; i < t->nr; i++) {
@@ -142,8 +155,11 @@ static json_t *rows_of(const struct region_table *t, uint32_t first, uint32_t *t
 
 		if (r->internal)
 			continue;
-		if ((*total)++ >= first && json_array_size(rows) < BUFFERS_PER_FRAME)
-			json_array_append_new(rows, row_of(r));
+		if ((*total)++ < first || json_array_size(rows) == BUFFERS_PER_FRAME ||
+		    used >= KEYS_PER_FRAME)
+			continue;
+		json_array_append_new(rows, row_of(r));
+		used += add_keys(e, r, keys);
 	}
 	return rows;
 }
@@ -151,11 +167,11 @@ static json_t *rows_of(const struct region_table *t, uint32_t first, uint32_t *t
 static void send_page(struct engine *e, struct link *l, const struct follow *f,
 		      uint32_t first)
 {
-	json_t *frame = about("segment", f->text, f->uid), *rows;
+	json_t *frame = about("segment", f->text, f->uid), *keys = json_array(), *rows;
 	const struct segment *s = f->segment;
 	uint32_t total;
 
-	rows = rows_of(s->table, first, &total);
+	rows = rows_of(e, s->table, first, &total, keys);
 	json_object_set_new(frame, "life", frame_hex(s->epoch));
 	json_object_set_new(frame, "version", frame_hex(s->version));
 	json_object_set_new(frame, "first", json_integer(first));
@@ -163,6 +179,9 @@ static void send_page(struct engine *e, struct link *l, const struct follow *f,
 	if (f->handle != NO_HANDLE)
 		json_object_set_new(frame, "handle", json_integer(f->handle));
 	json_object_set_new(frame, "buffers", rows);
+	if (l->wired && s->tenant_uid == f->uid) /* whom it is shared with has another domain */
+		json_object_set(frame, "keys", keys);
+	json_decref(keys);
 	link_send(e, l, frame);
 }
 

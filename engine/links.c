@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "engine/peers.h"
+#include "engine/wired.h"
 
 #define ACCEPTS_PER_TURN 64	/* a flood fills the queue before honest ones */
 #define PATROL_NS 50000000ull	/* half of what the control thread sleeps at most */
@@ -172,9 +173,12 @@ int links_open(struct engine *e, char *error, size_t size)
 
 int links_start(struct engine *e)
 {
+	int rc;
+
 	if (e->links.fd < 0)
 		return 0;
-	return control_watch(e, &e->links.source, e->links.fd, listener_ready);
+	rc = wired_start(e);
+	return rc < 0 ? rc : control_watch(e, &e->links.source, e->links.fd, listener_ready);
 }
 
 void links_stop(struct engine *e)

@@ -12,6 +12,7 @@
  *   link_user.c     whose the engine at the other end is, and what follows from that
  *   link_serve.c    what those are told who opened one to us
  *   guests.c        what the transport is told that moves bytes beside them
+ *   wired.c         frames of the transport whose connections they set up
  *
  * All on the control thread, which waits for no link. A peer is anybody: what it sends
  * is judged in full, what it does not read is bounded, and what it does not send in time
@@ -60,6 +61,7 @@ struct link {
 	uint16_t data_port;		/* it is called at, for data; 0: not */
 	uint64_t data_token[2];		/* to be shown there */
 	bool takes_notices;		/* the other end knows of notifications */
+	bool wired;			/* it has the transport that links set up, too */
 	struct guest *guest;		/* it came to us: as a backend knows it, or NULL */
 	char name[ADDRESS_SIZE];	/* where it says that it listens, or "" */
 	char from[ADDRESS_SIZE];	/* the address it came from */
@@ -70,6 +72,9 @@ struct links {
 	struct event_source source;	/* the listening socket */
 	int fd;				/* the same; -1: peers are off */
 	uint16_t data_port;		/* where peers bring data; 0: nowhere */
+	bool wired_on;			/* wired.c: frames are taken */
+	int wired_fd;			/* the same: its backend's */
+	struct event_source wired_source;
 	bool paused;			/* out of descriptors */
 	int owner_fd;			/* asks the kernel for users; negative: it does not */
 	struct tls *tls;		/* all links speak it; NULL: there is no secret */

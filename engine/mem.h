@@ -38,6 +38,7 @@ struct far_end {
 	uint32_t address_size;
 	uint32_t refs;			/* control thread's */
 	void *peer;			/* the backend's, from far_open() on; NULL: none */
+	void *wired;			/* the same of one whose connections links set up */
 	_Alignas(8) uint8_t address[128]; /* a struct sockaddr: of its control connection */
 };
 
@@ -53,7 +54,7 @@ struct guest {
 	uint8_t key[LINK_KEY_SIZE];
 	struct segment *segments[GUEST_SEGMENTS]; /* R7/A7; NULL: not, or no more */
 	uint32_t refs;			/* R15/A15: control thread and backend; see guest_put() */
-	void *backend;			/* the backend's, and the rest */
+	void *backend;			/* the backend's, and the rest; NULL: it has none */
 	uint64_t newest;		/* of the names that data connections proved */
 	uint64_t seen;			/* bit i: newest - i was one of them */
 };
@@ -89,6 +90,7 @@ struct region {
 	uint32_t refs;		/* registrations of the same range; control thread's */
 	char location[64];
 	void *backing;		/* engine/memory.c: mapping to release */
+	void *wired;		/* keys of the backend that links set up; NULL: none */
 };
 
 struct region_table {

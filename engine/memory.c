@@ -13,6 +13,7 @@
 #include "engine/files.h"
 #include "engine/memory.h"
 #include "engine/region_table.h"
+#include "engine/wired.h"
 
 #define DROPS_PER_ROUND 8u	/* a dying client's regions do not swamp a poller */
 #define PROBE_PAGES 4096u
@@ -29,6 +30,7 @@ static void region_release(struct engine *e, struct client *c, struct owned_regi
 		file_release(e, c, r);
 		return;
 	}
+	wired_region_close(e, &r->region);
 	if (b && --b->nr_regions == 0 && !b->id)
 		buffer_leave(c, b);
 	free(r);
@@ -311,6 +313,7 @@ static void register_new(struct engine *e, struct client *c, struct ctl_message 
 		return;
 	if (r->backing)
 		((struct buffer *)r->backing)->nr_regions++;
+	wired_region_open(e, r, c->segment->tenant_uid);
 	t = region_table_with(c->segment->table, r);
 	if (!t) {
 		region_release(e, c, (struct owned_region *)r);

@@ -105,6 +105,9 @@ static bool is_waited_for(const struct poller *p)
 {
 	if (load_relaxed(&p->inbox) || p->active || sched_waits(p) || p->nr_reclaiming)
 		return true;
+	for (uint32_t i = 0; i < p->nr_queues; i++)
+		if (load_relaxed(&p->queues[i]->watched))
+			return true;
 	for (const struct ring_state *r = p->rings; r; r = r->next)
 		if (ring_waits(r))
 			return true;
