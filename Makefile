@@ -10,6 +10,7 @@
 #   check-o3        who copies once, when the compiler is at its most eager
 #   sim             the software ConnectX: tent-sim and what it preloads
 #   python          the Python module; check-python tests it
+#   check-rdma      the tests of RDMA alone
 #   check-hca       programs nobody here wrote, on the software ConnectX
 #   asan tsan       every test program under a sanitizer
 #   fuzz            each fuzzer for a minute, or TENT_FUZZ_SECONDS
@@ -62,7 +63,7 @@ ALL_CFLAGS := -std=gnu11 -DTENT_VERSION='"$(VERSION)"' $(WARN) $(SAN_WARN) $(CFL
 ALL_CXXFLAGS := $(filter-out -std=% -Wstrict-prototypes -Wmissing-prototypes,$(ALL_CFLAGS)) \
 	      -std=c++17 -Wpedantic
 ALL_LDFLAGS := $(CFLAGS) $(SANFLAGS) -pthread $(HARDEN_LD) $(LDFLAGS)
-LDLIBS	:= -ljansson -luring -lm
+LDLIBS	:= -ljansson -luring -lmlx5 -libverbs -lm
 
 # ---- what there is -----------------------------------------------------------
 
@@ -72,9 +73,7 @@ progs	= $(addprefix $(B)/,$(basename $(sort $(wildcard $(1)))))
 # ring/host*.c and ring/sigbus.c serve engines only.
 RING_OBJS	:= $(call objs,ring/*.c)
 RING_CLIENT	:= $(filter-out $(B)/ring/host% $(B)/ring/sigbus%,$(RING_OBJS))
-# What makes system calls through libibverbs and libmlx5; in no library yet.
-VERBS_OBJS	:= $(call objs,dv/device.c dv/mr.c dv/qp.c)
-LIB_OBJS	:= $(filter-out $(VERBS_OBJS),$(RING_OBJS) $(call objs,engine/*.c dv/*.c io/*.c lib/*.c))
+LIB_OBJS	:= $(RING_OBJS) $(call objs,engine/*.c dv/*.c io/*.c lib/*.c)
 # All of it, hidden functions too, for our own tools and tests.
 INTERNAL	:= $(B)/internal.a
 
@@ -98,7 +97,7 @@ all: $(LIBS) $(TOOLS) $(PERF)
 
 tests: $(TESTS) $(HELPERS) $(DOORS)
 
-.PHONY: all sim tests python demo check check-hca check-python check-vectors check-o3 asan tsan layers headers abi-renew size cost perf soak fuzz install \
+.PHONY: all sim tests python demo check check-hca check-rdma check-python check-vectors check-o3 asan tsan layers headers abi-renew size cost perf soak fuzz install \
 	install-python deps deps-demo deps-hca deps-python clean check-all check-san check-copies foreign foreign-objects fuzzers FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -139,7 +138,7 @@ $(B)/libtentring.so.1 $(B)/libtentring.a: OBJS = $(RING_CLIENT)
 $(B)/libtentring.so.1 $(B)/libtentring.a: $(RING_CLIENT) lib/libtentring.map $(B)/internal.list
 $(B)/libtent.so.1 $(B)/libtent.a: OBJS = $(LIB_OBJS)
 $(B)/libtent.so.1 $(B)/libtent.a: $(LIB_OBJS) lib/libtent.map $(B)/internal.list
-$(B)/libtent.so.1: LIBS_SO = -ljansson -luring
+$(B)/libtent.so.1: LIBS_SO = -ljansson -luring -lmlx5 -libverbs
 
 $(B)/%.so.1:
 	@echo "  LD      $@"
@@ -184,9 +183,8 @@ $(B)/perf/replay: $(patsubst perf/replay/%.c,$(B)/perf/replay_objs/%.o,$(sort $(
 $(B)/perf/%: $(B)/perf/%.o $(call objs,perf/common/*.c) $(INTERNAL)
 	$(call link)
 
-# libmlx5 is counted beside what is built by hand.
-$(B)/perf/wqe_cost: LDLIBS += -lmlx5 -libverbs
 # Static, so that every function callgrind sees can be disassembled by name.
+$(B)/perf/cost_driver: LDLIBS += -lnl-route-3 -lnl-3
 $(B)/perf/cost_driver: $(B)/perf/cost_driver.o $(INTERNAL)
 	$(call link,-static)
 
@@ -263,11 +261,7 @@ $(B)/tests/test_%: $(B)/tests/test_%.o $(COMMON) $(INTERNAL)
 # OpenSSL as its headers have it, beside what we find of it.
 $(B)/tests/test_tls: LDLIBS += -lssl -lcrypto
 # On software devices, which the program has its own child run on.
-ON_SIM	:= $(addprefix $(B)/tests/test_dv_,device qp reference)
-$(ON_SIM): LDLIBS += -lmlx5 -libverbs
-$(ON_SIM): $(B)/tests/%: $(B)/tests/%.o $(VERBS_OBJS) $(COMMON) \
-		$(INTERNAL) | $(SIM)
-	$(call link,-lcmocka)
+$(addprefix $(B)/tests/test_,dv_device dv_qp dv_reference rdma_hosts): | $(SIM)
 $(B)/tests/test_cpp $(B)/tests/examples/cpp_api: LDLIBS += -lstdc++
 # The replay program's own parts are tested too.
 $(B)/tests/test_replay: $(addprefix $(B)/perf/,replay_objs/trace.o replay_objs/pool.o \
@@ -331,6 +325,12 @@ check-all: all tests
 check-hca: deps-hca
 	@$(MAKE) --no-print-directory sim $(JUDGES)
 	@sim/hca/judges/run.sh
+
+# Those of RDMA alone, on the software ConnectX.
+RDMA_TESTS := $(filter $(B)/tests/test_dv_% $(B)/tests/test_rdma_%,$(TESTS))
+check-rdma: deps
+	@$(MAKE) --no-print-directory $(TOOLS) $(RDMA_TESTS)
+	@tests/run.sh $(RDMA_TESTS)
 
 check-python: deps-python
 	@$(MAKE) --no-print-directory python tools $(DOORS)

@@ -8,6 +8,7 @@
 
 #define PSN_MASK 0xffffffu
 #define DEFAULT_HOPS 64
+#define WQE_BLOCKS 4	/* that libmlx5 keeps for each request: room for the largest there is */
 #define RNR_FOREVER 7
 #define MIN_RNR_TIMER 12	/* 0.64 ms; nobody receives, so nobody sees it */
 
@@ -39,7 +40,7 @@ static int open_parent(struct dv_qp *q, struct ibv_pd *pd, char *why, size_t siz
 	return q->parent ? 0 : fail(q->device, "no parent domain", errno, why, size);
 }
 
-/* The CQ has room for a CQE of each WQE, so it cannot overrun and its doorbell need not be
+/* The CQ has room for a CQE of each block, so it cannot overrun and its doorbell need not be
  * rung, which the device is told where it understands that. */
 static int open_cq(struct dv_qp *q, uint32_t nr_cqe, char *why, size_t size)
 {
@@ -61,7 +62,8 @@ static int create_qp(struct dv_qp *q, struct ibv_pd *pd, char *why, size_t size)
 		.qp_type = IBV_QPT_RC, .comp_mask = IBV_QP_INIT_ATTR_PD,
 		.pd = q->parent ? q->parent : pd,
 		.send_cq = q->cq, .recv_cq = q->cq,
-		.cap = { .max_send_wr = q->o.depth, .max_send_sge = q->o.depth != 0 },
+		.cap = { .max_send_wr = (q->o.depth + WQE_BLOCKS - 1) / WQE_BLOCKS,
+			 .max_send_sge = q->o.depth != 0 },
 	};
 	/* Data of a READ would land in its CQE, where nobody here looks for it. */
 	struct mlx5dv_qp_init_attr dv = {
@@ -80,7 +82,13 @@ static int lay_open(struct dv_qp *q, char *why, size_t size)
 	};
 	int rc = mlx5dv_init_obj(&o, MLX5DV_OBJ_QP | MLX5DV_OBJ_CQ);
 
-	return rc ? fail(q->device, "its queues cannot be laid open", rc, why, size) : 0;
+	if (rc)
+		return fail(q->device, "its queues cannot be laid open", rc, why, size);
+	if (q->sq_raw.sq.wqe_cnt <= q->cq_raw.cqe_cnt)
+		return 0;
+	snprintf(why, size, "%s: a send queue of %u blocks, whose CQ has only %u entries",
+		 q->device->name, q->sq_raw.sq.wqe_cnt, q->cq_raw.cqe_cnt);
+	return -EOVERFLOW;
 }
 
 static int to_init(struct dv_qp *q, char *why, size_t size)
@@ -99,13 +107,12 @@ static int to_init(struct dv_qp *q, char *why, size_t size)
 
 /* Not to be guessed, and not that of an earlier QP of the same number: its packets may still
  * be on their way. */
-static uint32_t random_psn(void)
+static int choose_psn(struct dv_qp *q, char *why, size_t size)
 {
-	uint32_t psn = 0;
-
-	if (getrandom(&psn, sizeof(psn), 0) != sizeof(psn))
-		psn = (uint32_t)(uintptr_t)&psn;
-	return psn & PSN_MASK;
+	if (getrandom(&q->psn, sizeof(q->psn), 0) != sizeof(q->psn))
+		return fail(q->device, "no random PSN", errno, why, size);
+	q->psn &= PSN_MASK;
+	return 0;
 }
 
 int dv_qp_open(struct dv_qp *q, const struct dv_device *d, struct ibv_pd *pd,
@@ -113,7 +120,7 @@ int dv_qp_open(struct dv_qp *q, const struct dv_device *d, struct ibv_pd *pd,
 {
 	int rc;
 
-	*q = (struct dv_qp){ .device = d, .o = *o, .psn = random_psn() };
+	*q = (struct dv_qp){ .device = d, .o = *o };
 	if (o->depth > d->max_depth) {
 		snprintf(why, size, "%s: a QP of %u requests; allowed: up to %u", d->name, o->depth,
 			 d->max_depth);
@@ -122,9 +129,11 @@ int dv_qp_open(struct dv_qp *q, const struct dv_device *d, struct ibv_pd *pd,
 	q->reads = o->depth ? d->max_reads : d->max_served;
 	if (o->reads && o->reads < q->reads)
 		q->reads = o->reads;
-	rc = open_parent(q, pd, why, size);
+	rc = choose_psn(q, why, size);
 	if (rc == 0)
-		rc = open_cq(q, o->depth ? o->depth : 1, why, size);
+		rc = open_parent(q, pd, why, size);
+	if (rc == 0)
+		rc = open_cq(q, o->depth ? 2 * o->depth : 1, why, size);
 	if (rc == 0)
 		rc = create_qp(q, pd, why, size);
 	if (rc == 0)

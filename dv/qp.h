@@ -17,7 +17,7 @@ struct ibv_td *dv_td_open(const struct dv_device *d, char *why, size_t size);
 
 struct dv_qp_options {
 	struct ibv_td *td;	/* of the thread that posts; NULL: it serves */
-	uint32_t depth;		/* WQEs of one basic block; 0: it serves */
+	uint32_t depth;		/* WQEs of one basic block, about; 0: it serves */
 	uint8_t sl;		/* service level, 0..15; of RoCE the priority, 0..7 */
 	uint8_t tc;		/* traffic class: DSCP << 2 */
 	uint8_t reads;		/* READs at once, at most; 0: what the device can */

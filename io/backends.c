@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * backends.c - shm, file and tcp before null: null reaches everything and moves nothing, so
+ * backends.c - shm, file, rdma and tcp before null: null reaches everything and moves nothing, so
  * a request gets it only when the others are disabled or the request names it.
  */
 #include "io/backends.h"
@@ -8,6 +8,7 @@
 const struct backend *const io_backends[] = {
 	&shm_backend,
 	&file_backend,
+	&rdma_backend,
 	&tcp_backend,
 	&null_backend,
 	NULL

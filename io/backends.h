@@ -13,7 +13,8 @@ extern const struct backend *const io_backends[];
 extern const struct backend shm_backend;
 /* Memory and regular files: io/file.c. */
 extern const struct backend file_backend;
-/* Memory of other engines: io/tcp.c. */
+/* Memory of other engines: io/rdma.c, where both have a device, and io/tcp.c. */
+extern const struct backend rdma_backend;
 extern const struct backend tcp_backend;
 
 #endif /* TENT_IO_BACKENDS_H */

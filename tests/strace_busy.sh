@@ -40,7 +40,7 @@ trace "$work/ring_client" "$socket" 200 marked
 # others of a busy machine, where that is allowed; of some attempts one must be without
 # any call, and none may make others.
 chrt --all-tasks --fifo --pid 1 "$tentd_pid" 2> /dev/null || true
-build api_busy "$B/libtent.a" -ljansson -luring -lm
+build api_busy "$B/libtent.a" -ljansson -luring -lmlx5 -libverbs -lm
 export TENT_ENGINE=unix:$socket
 for ((i = 0; i < attempts; i++)); do
 	trace "$work/api_busy" 200

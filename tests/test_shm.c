@@ -253,9 +253,10 @@ static void shm_comes_first_among_the_backends(void **state)
 	(void)state;
 	assert_ptr_equal(io_backends[0], &shm_backend);
 	assert_ptr_equal(io_backends[1], &file_backend);
-	assert_ptr_equal(io_backends[2], &tcp_backend);
-	assert_ptr_equal(io_backends[3], &null_backend);
-	assert_null(io_backends[4]);
+	assert_ptr_equal(io_backends[2], &rdma_backend);
+	assert_ptr_equal(io_backends[3], &tcp_backend);
+	assert_ptr_equal(io_backends[4], &null_backend);
+	assert_null(io_backends[5]);
 	assert_string_equal(shm_backend.name, "shm");
 	assert_int_equal(shm_backend.transport, TENT_TRANSPORT_SHM);
 }

@@ -25,7 +25,7 @@ static void check(int good, const char *what)
 	abort();
 }
 
-static void program_path(char path[4096], const char *name)
+void program_path(char path[4096], const char *name)
 {
 	ssize_t length = readlink("/proc/self/exe", path, 4000);
 

@@ -16,6 +16,9 @@ struct program {
 	char errors[65536];	/* on stderr */
 };
 
+/* $build/name, where $build/tests/ holds the running test; aborts if it is not there. */
+void program_path(char path[4096], const char *name);
+
 /* Starts $build/path ("tools/tentd"), where $build/tests/ holds the running test.
  * args ends with NULL. env: "NAME=value" or NULL. uid: to become, or 0. */
 void program_start(struct program *p, const char *path, const char *const *args,

@@ -49,10 +49,20 @@ void tentd_configure(struct tentd *t, const char *json)
 
 void tentd_start(struct tentd *t, const char *const *args)
 {
-	const char *argv[PROGRAM_ARGS_MAX + 1] = { "--socket", t->socket };
-	char env[128], old[256];
-	int nr = 2;
+	const char *argv[PROGRAM_ARGS_MAX + 1];
+	char env[128], old[256], path[4096];
+	int nr = 0;
 
+	for (const char *const *o = t->sim; o && *o; o++)
+		argv[nr++] = *o;
+	if (t->sim) {
+		program_path(path, "tools/tentd");
+		argv[nr++] = path;
+		/* The runtime comes with what tent-sim preloads, not before it. */
+		setenv("ASAN_OPTIONS", "verify_asan_link_order=0", 0);
+	}
+	argv[nr++] = "--socket";
+	argv[nr++] = t->socket;
 	while (recv(t->notify, old, sizeof(old), MSG_DONTWAIT) >= 0)
 		;	/* what an earlier tentd said */
 	if (t->config[0]) {
@@ -62,7 +72,8 @@ void tentd_start(struct tentd *t, const char *const *args)
 	while (args && *args && nr < PROGRAM_ARGS_MAX)
 		argv[nr++] = *args++;
 	snprintf(env, sizeof(env), "NOTIFY_SOCKET=%s", t->notify_path);
-	program_start(&t->program, "tools/tentd", argv, env, 0);
+	argv[nr] = NULL;
+	program_start(&t->program, t->sim ? "tent-sim" : "tools/tentd", argv, env, 0);
 }
 
 const char *tentd_message(struct tentd *t)

@@ -10,6 +10,7 @@ struct tentd {
 	char folder[64];
 	char socket[96];	/* in the folder */
 	char config[96];	/* path of its configuration, in the folder */
+	const char *const *sim;	/* options of a tent-sim to run it under; NULL: none */
 	int notify;		/* plays the service manager */
 	char notify_path[96];
 };
