@@ -35,8 +35,10 @@ py::tuple error_of(const PyBatch &b, size_t task)
 
 } /* namespace */
 
-void PyBatch::submit(py::object from)
+void PyBatch::submit(py::object from, std::optional<Texts> notification)
 {
+	const char *name = notification ? whole(notification->first) : nullptr;
+	const char *message = notification ? whole(notification->second) : nullptr;
 	std::vector<PyRequest> requests = requests_of(std::move(from));
 	std::vector<tent::Request> plain;
 
@@ -52,8 +54,12 @@ void PyBatch::submit(py::object from)
 		tent_batch_id_t id = batch.id();
 		const tent::Entries entries(plain.data(), plain.size());
 
-		tent::Status::of(tent_submit_v1(share->engine.handle(), id, entries.data(),
-						entries.size())).check();
+		tent_engine_t engine = share->engine.handle();
+
+		tent::Status::of(name ? tent_submit_v1_notif(engine, id, entries.data(),
+							     entries.size(), name, message) :
+				 tent_submit_v1(engine, id, entries.data(), entries.size()))
+			.check();
 	});
 }
 
@@ -94,7 +100,8 @@ void bind_batches(py::module_ &m)
 
 	py::class_<PyBatch, std::shared_ptr<PyBatch>>(m, "Batch")
 		.def_property_readonly("id", [](const PyBatch &b) { return b.batch.id(); })
-		.def("submit", &PyBatch::submit, py::arg("requests"))
+		.def("submit", &PyBatch::submit, py::arg("requests"),
+		     py::arg("notification") = py::none())
 		.def("status", [](const PyBatch &b) {
 			return unlocked([&] { return b.batch.status().value(); }); })
 		.def("task_status", [](const PyBatch &b, size_t task) {

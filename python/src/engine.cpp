@@ -99,6 +99,24 @@ std::shared_ptr<PyBatch> allocate_batch(const Share &share, size_t size)
 	return std::make_shared<PyBatch>(share, std::move(b));
 }
 
+void notify(const Share &share, tent_segment_id_t target, const std::string &name,
+	    const std::string &message)
+{
+	whole(name);
+	whole(message);
+	unlocked([&] { share->engine.notify(target, name, message).check(); });
+}
+
+py::list notifications(const Share &share)
+{
+	py::list out;
+
+	for (const tent::Notification &n : unlocked([&] {
+			return share->engine.notifications().value(); }))
+		out.append(py::make_tuple(py::bytes(n.name), py::bytes(n.message)));
+	return out;
+}
+
 py::object explain(const Share &share, py::object from)
 {
 	std::vector<tent::Request> plain;
@@ -193,6 +211,8 @@ void bind_engine(py::module_ &m)
 		.def("open_segment", open_segment, py::arg("name") = "")
 		.def("allocate_batch", allocate_batch, py::arg("size"))
 		.def("explain", explain, py::arg("requests"))
+		.def("notify", notify, py::arg("target"), py::arg("name"), py::arg("message"))
+		.def("notifications", notifications)
 		.def("completion_fd", [](const Share &s) {
 			return unlocked([&] { return s->engine.completion_fd().value(); }); })
 		.def("close", close_engine)

@@ -98,6 +98,17 @@ struct PyRequest {
 	py::object source, target;
 };
 
+/* Of a notification: any bytes but zero. */
+using Texts = std::pair<std::string, std::string>;
+
+/* A C text ends at its first zero byte: one that would be cut is a ValueError. */
+inline const char *whole(const std::string &text)
+{
+	if (text.find('\0') != std::string::npos)
+		throw py::value_error("a notification has no zero bytes");
+	return text.c_str();
+}
+
 class PyBatch {
 public:
 	PyBatch(std::shared_ptr<EngineShare> owner, tent::Batch allocated)
@@ -105,7 +116,8 @@ public:
 	{
 	}
 
-	void submit(py::object requests);
+	/* notification: a name and a message, or none */
+	void submit(py::object requests, std::optional<Texts> notification);
 	tent::TaskStatus wait(std::optional<double> timeout_s);
 	void close();
 
