@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "engine/names.h"
-#include "io/backends.h"
+#include "lib/backends.h"
 #include "lib/lib.h"
 
 #define INDEX_BITS 10
@@ -166,7 +166,7 @@ static struct lib_engine *place_take(void)
 static int start_local(struct lib_engine *e, const struct engine_config *config)
 {
 	char error[256] = "";
-	int fd, rc = engine_create(&e->local, config, io_backends, error, sizeof(error));
+	int fd, rc = engine_create(&e->local, config, all_backends, error, sizeof(error));
 
 	if (rc) {
 		e->local = NULL;

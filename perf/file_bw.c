@@ -15,7 +15,7 @@
 #include <tent/tentring.h>
 
 #include "engine/engine.h"
-#include "io/backends.h"
+#include "lib/backends.h"
 #include "io/uring.h"
 #include "perf/common/bench.h"
 #include "perf/common/complain.h"
@@ -114,7 +114,7 @@ static int open_tent(struct bench *b)
 	config.cores[0] = machine_core(1);
 	config.file.direct = !options.buffered;
 	config.file.depth = (uint32_t)options.depth;
-	if (engine_create(&b->engine, &config, io_backends, error, sizeof(error))) {
+	if (engine_create(&b->engine, &config, all_backends, error, sizeof(error))) {
 		fprintf(stderr, "file_bw: engine: %s\n", error);
 		return -1;
 	}

@@ -27,7 +27,7 @@
 
 #include "engine/directory_api.h"
 #include "engine/directory_entry.h"
-#include "io/backends.h"
+#include "lib/backends.h"
 #include "ring/order.h"
 #include "tests/common/tentd.h"
 #include "tests/common/wire.h"
@@ -284,7 +284,7 @@ static void expect_no_engine(const char *kind, const char *servers, const char *
 	wire_set(&c, "metadata_servers", servers);
 	if (peers)
 		wire_set(&c, "peers/enable", peers);
-	assert_int_equal(engine_create(&e, &c, io_backends, text, sizeof(text)), error);
+	assert_int_equal(engine_create(&e, &c, all_backends, text, sizeof(text)), error);
 	if (!strstr(text, says))
 		fail_msg("\"%s\" lacks \"%s\"", text, says);
 }

@@ -20,7 +20,7 @@
 
 #include <cmocka.h>
 
-#include "io/backends.h"
+#include "lib/backends.h"
 #include "ring/order.h"
 #include "ring/spin.h"
 #include "tests/common/engine_fix.h"
@@ -70,7 +70,7 @@ static void bad_faults_name_the_key_and_leave_nothing(void **state)
 	engine_config_default(&config);
 	hold_everything(&config);
 	strcpy(config.null_faults, "nonsense");
-	assert_int_equal(engine_create(&e, &config, io_backends, error, sizeof(error)),
+	assert_int_equal(engine_create(&e, &config, all_backends, error, sizeof(error)),
 			 TENT_ERR_CONFIG);
 	assert_non_null(strstr(error, "transports/null/faults"));
 	assert_int_equal(engine_fix_count_fds(), fds);
@@ -172,7 +172,7 @@ static cpu_set_t affinity_of_poller_at(int core)
 
 	engine_config_default(&config);
 	config.cores[0] = core;
-	assert_int_equal(engine_create(&e, &config, io_backends, error, sizeof(error)), 0);
+	assert_int_equal(engine_create(&e, &config, all_backends, error, sizeof(error)), 0);
 	set = affinity_of("tent-poller");
 	engine_destroy(e);
 	engine_fix_settle(engine_fix_count_threads, threads);	/* the next is alone again */
@@ -216,7 +216,7 @@ static void a_live_socket_is_not_taken_over(void **state)
 	(void)state;
 	engine_fix_start(&f, NULL);
 	engine_config_default(&config);
-	assert_int_equal(engine_create(&second, &config, io_backends, error, sizeof(error)), 0);
+	assert_int_equal(engine_create(&second, &config, all_backends, error, sizeof(error)), 0);
 	assert_int_equal(engine_listen(second, f.path), -EADDRINUSE);
 	engine_destroy(second);
 	c = engine_fix_attach(&f, NULL);	/* its file is still there */

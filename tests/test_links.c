@@ -19,7 +19,7 @@
 
 #include <cmocka.h>
 
-#include "io/backends.h"
+#include "lib/backends.h"
 #include "tests/common/wire.h"
 
 #define NR(list) (sizeof(list) / sizeof(list[0]))
@@ -398,7 +398,7 @@ static void who_does_not_read_is_left(void **state)
 static int start(const struct engine_config *c, char text[512])
 {
 	struct engine *e;
-	int rc = engine_create(&e, c, io_backends, text, 512);
+	int rc = engine_create(&e, c, all_backends, text, 512);
 
 	if (rc)
 		return rc;

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "io/rdma.h"
+#include "dv/rdma.h"
 
 static const struct dv_endpoint endpoint = {
 	.address = { .link = IBV_LINK_LAYER_INFINIBAND, .mtu = IBV_MTU_4096, .lid = 0xbeef,

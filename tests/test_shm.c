@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "io/backends.h"
+#include "lib/backends.h"
 
 #define SIZE	40000u
 #define STREAM	16384u
@@ -251,12 +251,12 @@ static void it_reaches_mapped_and_private_memory_only(void **state)
 static void shm_comes_first_among_the_backends(void **state)
 {
 	(void)state;
-	assert_ptr_equal(io_backends[0], &shm_backend);
-	assert_ptr_equal(io_backends[1], &file_backend);
-	assert_ptr_equal(io_backends[2], &rdma_backend);
-	assert_ptr_equal(io_backends[3], &tcp_backend);
-	assert_ptr_equal(io_backends[4], &null_backend);
-	assert_null(io_backends[5]);
+	assert_ptr_equal(all_backends[0], &shm_backend);
+	assert_ptr_equal(all_backends[1], &file_backend);
+	assert_ptr_equal(all_backends[2], &rdma_backend);
+	assert_ptr_equal(all_backends[3], &tcp_backend);
+	assert_ptr_equal(all_backends[4], &null_backend);
+	assert_null(all_backends[5]);
 	assert_string_equal(shm_backend.name, "shm");
 	assert_int_equal(shm_backend.transport, TENT_TRANSPORT_SHM);
 }

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "engine/engine.h"
-#include "io/backends.h"
+#include "lib/backends.h"
 #include "tools/tentd.h"
 #include "tools/tentd_metrics.h"
 
@@ -201,7 +201,7 @@ static enum tentd_exit run(const struct tentd_options *o)
 	}
 	raise_file_limit();
 	tentd_advise(c);
-	if (engine_create(&e, c, io_backends, error, sizeof(error))) {
+	if (engine_create(&e, c, all_backends, error, sizeof(error))) {
 		tentd_say("cannot start: %s", error);
 		close(signals);
 		return TENTD_FAILED;

@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "io/backends.h"
+#include "lib/backends.h"
 #include "perf/common/complain.h"
 #include "perf/common/machine.h"
 #include "perf/common/other_host.h"
@@ -130,7 +130,7 @@ static int open_engine(struct engine **e, struct tent_client **c, bool caller, b
 	config.caller_mode = caller;
 	config.tcp.io_uring = io_uring;
 	config.cores[0] = caller ? -1 : machine_core(1);
-	if (engine_create(e, &config, io_backends, error, sizeof(error))) {
+	if (engine_create(e, &config, all_backends, error, sizeof(error))) {
 		fprintf(stderr, "other_host: engine: %s\n", error);
 		return -1;
 	}

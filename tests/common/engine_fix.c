@@ -20,7 +20,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "io/backends.h"
+#include "lib/backends.h"
 #include "tests/common/engine_fix.h"
 
 static int count_entries(const char *path)
@@ -99,7 +99,7 @@ void engine_fix_start(struct engine_fix *f, void (*tune)(struct engine_config *c
 	assert_non_null(mkdtemp(f->folder));
 	assert_int_equal(chmod(f->folder, 0755), 0);
 	snprintf(f->path, sizeof(f->path), "%s/s", f->folder);
-	if (engine_create(&f->engine, &f->config, io_backends, error, sizeof(error)))
+	if (engine_create(&f->engine, &f->config, all_backends, error, sizeof(error)))
 		fail_msg("engine_create: %s", error);
 	assert_int_equal(engine_listen(f->engine, f->path), 0);
 }

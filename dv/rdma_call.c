@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/rdma.h"
+#include "dv/rdma.h"
 #include "ring/clock.h"
 
 /* ---- frames ------------------------------------------------------------ */

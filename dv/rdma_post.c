@@ -10,7 +10,7 @@
 #include <string.h>
 #include <tent/tentring.h>
 
-#include "io/rdma.h"
+#include "dv/rdma.h"
 #include "ring/clock.h"
 
 /* ---- jobs -------------------------------------------------------------- */

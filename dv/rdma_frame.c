@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/rdma.h"
+#include "dv/rdma.h"
 
 #define GID_TEXT 32u
 #define REASON_MAX 200u

@@ -3,9 +3,9 @@
  * backends.c - shm, file, rdma and tcp before null: null reaches everything and moves nothing, so
  * a request gets it only when the others are disabled or the request names it.
  */
-#include "io/backends.h"
+#include "lib/backends.h"
 
-const struct backend *const io_backends[] = {
+const struct backend *const all_backends[] = {
 	&shm_backend,
 	&file_backend,
 	&rdma_backend,

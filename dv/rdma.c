@@ -14,8 +14,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "io/backends.h"
-#include "io/rdma.h"
+#include "dv/backend.h"
+#include "dv/rdma.h"
 #include "ring/clock.h"
 #include "ring/wake.h"
 

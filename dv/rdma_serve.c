@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/rdma.h"
+#include "dv/rdma.h"
 
 static struct rdma_served *find(struct rdma_instance *inst, const struct guest *g, uint64_t id)
 {

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <tent/tent.h>
 
-#include "io/rdma.h"
+#include "dv/rdma.h"
 
 #define KEY_TEXT 9u	/* of one key, and what stands before it */
 
