@@ -184,11 +184,11 @@ static int call(struct cm_channel *c, int fd, int old_fd, const struct cm_reques
 	return rc ? rc : a->result;
 }
 
-/* 0: there is a byte. */
-static int peek(int fd, int flags)
+/* 0: there is a byte. It is put into the caller's frame: that of a thread which is cancelled
+ * here is jumped over, and asan would take what is in it for still alive. */
+static int peek(int fd, int flags, char *byte)
 {
-	char byte;
-	ssize_t n = recv(fd, &byte, 1, MSG_PEEK | flags);
+	ssize_t n = recv(fd, byte, 1, MSG_PEEK | flags);
 
 	return n > 0 ? 0 : n == 0 ? -EIO : -errno;
 }
@@ -204,12 +204,13 @@ static int wait_for_event(struct cm_channel *c, int fd, const struct cm_request 
 			  struct cm_answer *a)
 {
 	int file = fcntl(fd, F_DUPFD_CLOEXEC, 3), rc;
+	char byte;
 
 	if (file < 0)
 		return -errno;
 	pthread_cleanup_push(close_file, &file);
 	do {
-		rc = peek(file, 0);
+		rc = peek(file, 0, &byte);
 		if (!rc)
 			rc = call(c, file, -1, r, a);
 	} while (rc == -EAGAIN);
@@ -225,7 +226,8 @@ static int get_event(struct cm_channel *c, int fd, const struct cm_request *r,
 {
 	bool is_sound = r->in_bytes >= sizeof(struct rdma_ucm_get_event) &&
 			r->out_bytes >= offsetof(struct rdma_ucm_event_resp, reserved);
-	int rc = is_sound ? peek(fd, MSG_DONTWAIT) : 0, flags;
+	char byte;
+	int rc = is_sound ? peek(fd, MSG_DONTWAIT, &byte) : 0, flags;
 
 	if (!rc)
 		rc = call(c, fd, -1, r, a);
