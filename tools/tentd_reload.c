@@ -27,10 +27,9 @@ static void ask(void *context)
 
 int tentd_reload_open(struct tentd_reload *r, struct engine *e)
 {
-	r->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	*r = (struct tentd_reload){ .engine = e, .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) };
 	if (r->fd < 0)
 		return -errno;
-	r->engine = e;
 	engine_on_reload(e, ask, r);
 	return 0;
 }
