@@ -20,11 +20,13 @@ mkdir -p "$out"
 failed=0
 
 # collect FUNCTION VECTOR BATCH: counts into $out/FUNCTION.VECTOR.BATCH, and what the
-# driver says into the same with .said
+# driver says into the same with .said. Fair, or the driver may spin for ever on what the
+# control thread has and is not let run to give back.
 collect() {
 	local file=$out/$1.$2.$3
 	rm -f "$file" "$file".*
-	$sim valgrind -q --tool=callgrind --callgrind-out-file="$file" --separate-threads=yes \
+	$sim valgrind -q --fair-sched=yes --tool=callgrind --callgrind-out-file="$file" \
+		--separate-threads=yes \
 		--toggle-collect="$1" --zero-before=cost_begin --dump-before=cost_end --collect-systime=yes \
 		--dump-instr=${instr:-no} --compress-pos=${positions:-yes} \
 		"$driver" "$2" "$3" > "$file.said" 2>&1 || { cat "$file.said"; exit 1; }
