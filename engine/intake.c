@@ -91,7 +91,7 @@ void intake_accept(struct poller *p, struct ring_state *r)
 	intake_finish(r);
 }
 
-static void batch_open(struct ring_state *r, const struct tent_slot *s)
+static __attribute__((noinline)) void batch_open(struct ring_state *r, const struct tent_slot *s)
 {
 	struct judge *j = &r->intake.judge;
 	struct batch_state *b = r->free_batches;
@@ -260,6 +260,7 @@ static __attribute__((noinline)) int32_t begin_odd(struct poller *p, struct ring
 						   uint16_t rule)
 {
 	struct tent_slot *s = &p->slots[0];
+	const bool notifies = notice_is_in(s);
 
 	if (!rule && s->op > TENT_OP_NOTIFY)
 		rule = TENT_RULE_RING_FIRST;
@@ -269,11 +270,13 @@ static __attribute__((noinline)) int32_t begin_odd(struct poller *p, struct ring
 		ring_begin_end(r, rule);
 		return BATCH_OTHER;
 	}
-	if ((s->op == TENT_OP_INDIRECT && indirect_must_wait(p, r, s)) || notice_must_wait(r, s))
+	if ((s->op == TENT_OP_INDIRECT && indirect_must_wait(p, r, s)) ||
+	    (notifies && notice_must_wait(r)))
 		return BATCH_WAITS;
 	remember(r, s, INTAKE_TAKE);
 	r->host.cq_head = s->cq_head;
-	notice_take(r, s, &r->intake.why);
+	if (notifies)
+		notice_take(r, s, &r->intake.why);
 	if (r->intake.why.rule)
 		r->intake.step = INTAKE_RELEASE;
 	else if (s->op != TENT_OP_REQUEST)

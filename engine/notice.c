@@ -7,16 +7,9 @@
 #include "engine/notice.h"
 #include "ring/wake.h"
 
-static bool has_notice(const struct tent_slot *s)
+bool notice_must_wait(const struct ring_state *r)
 {
-	return s->op == TENT_OP_NOTIFY ||
-	       ((s->flags & TENT_SLOT_F_NOTIFY) && s->op != TENT_OP_CANCEL &&
-		s->op != TENT_OP_NOP);
-}
-
-bool notice_must_wait(const struct ring_state *r, const struct tent_slot *s)
-{
-	return has_notice(s) && !r->free_notices && r->nr_notices == NOTICES_PER_RING;
+	return !r->free_notices && r->nr_notices == NOTICES_PER_RING;
 }
 
 /* Memory that nobody used yet is not touched before it has to be. */
@@ -98,11 +91,8 @@ static struct refusal take_texts(const struct ring_state *r, struct notice *n, u
 
 void notice_take(struct ring_state *r, struct tent_slot *s, struct refusal *why)
 {
-	struct notice *n;
+	struct notice *n = notice_get(r);
 
-	if (!has_notice(s))
-		return;
-	n = notice_get(r);
 	*why = take_texts(r, n, s->notify);
 	s->notify = 0;
 	if (why->rule)

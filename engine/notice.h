@@ -40,8 +40,16 @@ struct notice {
 
 /* ---- the poller's thread only ---------------------------------------------- */
 
-/* Is there one for the batch that begins with this slot? */
-bool notice_must_wait(const struct ring_state *r, const struct tent_slot *s);
+/* Does the batch that begins with this slot bring one? */
+static inline bool notice_is_in(const struct tent_slot *s)
+{
+	return s->op == TENT_OP_NOTIFY ||
+	       ((s->flags & TENT_SLOT_F_NOTIFY) && s->op != TENT_OP_CANCEL &&
+		s->op != TENT_OP_NOP);
+}
+
+/* There is room for none now. */
+bool notice_must_wait(const struct ring_state *r);
 /* Takes the notification of a batch's first slot into the intake, and out of the slot;
  * *why says what is wrong with it. */
 void notice_take(struct ring_state *r, struct tent_slot *s, struct refusal *why);
