@@ -125,7 +125,7 @@ static void transfer(struct side *s, uint32_t round)
 	while (!(load_acquire(&s->ring->line->flags) & TENT_ENGINE_NEED_WAKE)) /* A13 */
 		sched_yield();
 	if (stands_still)
-		need(kill(s->tentd, SIGSTOP) == 0);
+		need(stop_process(s->tentd) == 0);
 	need(tent_ring_submit(s->ring, &r, 1, sizeof(r), round, 0) == 0);
 	if (stands_still)
 		wait_asleep(s);
