@@ -73,7 +73,7 @@ progs	= $(addprefix $(B)/,$(basename $(sort $(wildcard $(1)))))
 # ring/host*.c and ring/sigbus.c serve engines only.
 RING_OBJS	:= $(call objs,ring/*.c)
 RING_CLIENT	:= $(filter-out $(B)/ring/host% $(B)/ring/sigbus%,$(RING_OBJS))
-LIB_OBJS	:= $(RING_OBJS) $(call objs,engine/*.c dv/*.c io/*.c lib/*.c)
+LIB_OBJS	:= $(RING_OBJS) $(call objs,engine/*.c dv/*.c gpu/*.c io/*.c lib/*.c)
 # All of it, hidden functions too, for our own tools and tests.
 INTERNAL	:= $(B)/internal.a
 
@@ -268,6 +268,10 @@ $(B)/tests/test_%: $(B)/tests/test_%.o $(COMMON) $(INTERNAL)
 	$(call link,-lcmocka)
 # OpenSSL as its headers have it, beside what we find of it.
 $(B)/tests/test_tls: LDLIBS += -lssl -lcrypto
+# The declarations of the CUDA driver, against those of a toolkit where there is one.
+CUDA_H	:= $(firstword $(wildcard $(addsuffix /include/cuda.h,$(CUDA_HOME) $(CUDA_PATH) /usr/local/cuda \
+	/usr/local/cuda-*)))
+$(B)/tests/test_cuda_api.o: ALL_CFLAGS += $(if $(CUDA_H),-isystem $(dir $(CUDA_H)))
 # On software devices, which the program has its own child run on.
 $(addprefix $(B)/tests/test_,dv_device dv_qp dv_reference rdma_hosts): | $(SIM)
 $(B)/tests/test_cpp $(B)/tests/examples/cpp_api: LDLIBS += -lstdc++

@@ -43,7 +43,7 @@ for abi in "$CC -x c -std=gnu11" "$CC -m32 $m32 -x c -std=gnu11" "g++ -x c++ -st
 	"clang++ -x c++ -std=c++17" "g++ -m32 $m32 -x c++ -std=c++11"; do
 	try '"tests/test_abi.c"' $abi -Wall -Wextra -Werror -fsyntax-only -I. -Iuapi
 done
-for file in {ring,engine,dv,io,lib,tools,perf}/*.h {perf,tests}/*/*.h tests/*.h; do
+for file in {ring,engine,dv,gpu,io,lib,tools,perf}/*.h {perf,tests}/*/*.h tests/*.h; do
 	[ -e "$file" ] && case $file in tests/compat/cmocka.h) ;; *)
 		try "\"$file\"" $CC -x c -std=gnu11 -Wall -Wextra -Werror -fsyntax-only -I. -Iuapi ;;
 	esac

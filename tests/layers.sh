@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The arrow of includes: uapi <- ring <- engine <- dv and io, which do not know each other,
+# The arrow of includes: uapi <- ring <- engine <- dv, gpu and io, which do not know each other,
 # and lib, tools and perf on top; sim stands apart. Prints each line that breaks it and fails.
 set -u
 broken=0
@@ -30,10 +30,11 @@ includes ring 'ring/'
 includes engine 'ring/|engine/'
 table='engine/backend\.h"|engine/mem\.h"|engine/thread\.h"|engine/transfer_list\.h"'
 includes dv "ring/|dv/|$table"
+includes gpu "ring/|gpu/|$table"
 includes io "ring/|io/|$table"
-includes lib 'ring/|engine/|dv/|io/|lib/'
+includes lib 'ring/|engine/|dv/|gpu/|io/|lib/'
 includes tools 'ring/|engine/|io/|lib/|tools/'
-includes perf 'ring/|engine/|dv/|io/|lib/|perf/'
+includes perf 'ring/|engine/|dv/|gpu/|io/|lib/|perf/'
 includes sim 'sim/'
 
 # The software ConnectX, from the card up: its parts know each other by one header.
@@ -61,13 +62,15 @@ complain "ring depends on no library but libc" "$(grep -rnE \
 	'include[[:space:]]*<(jansson|liburing|infiniband)' ring uapi)"
 complain "only lib and its users know transfer_engine.h" "$(grep -rn 'tent/transfer_engine\.h>' \
 	$(folders ring engine dv gpu io))"
+complain "no header of a GPU's maker is needed to build" "$(grep -rnE 'include[[:space:]]*<cuda' \
+	$(folders uapi ring engine dv gpu io lib tools perf))"
 complain "product code does not know that it is simulated" "$(grep -rnE 'include.*"sim/' \
 	$(folders uapi ring engine dv gpu io lib tools perf))"
 
 # Memory orders have one home, so that the table of pairs can be complete.
 complain "only ring/order.h spells a memory order" "$(grep -rnE \
 	'__ATOMIC_|__atomic_|__sync_|stdatomic\.h|atomic_thread_fence|_mm_[lsm]fence|"[lsm]fence' \
-	--include='*.[ch]' uapi ring engine dv io lib tools perf | grep -v '^ring/order\.h:')"
+	--include='*.[ch]' uapi ring engine dv gpu io lib tools perf | grep -v '^ring/order\.h:')"
 
 # Each use names its pair, on its line or in the comment of its function.
 complain "a use that names no pair of order.h or lib.h, nor says 'no pair'" "$(awk '
@@ -78,7 +81,7 @@ complain "a use that names no pair of order.h or lib.h, nor says 'no pair'" "$(a
 		for (i = FNR; i > FNR - 9 && i > 0; i--)
 			if (line[i] ~ /[^A-Za-z0-9_][RAFLD][0-9]+[^A-Za-z0-9_]|no pair/) next
 		print FILENAME ":" FNR ": " $0
-	}' $(find ring engine dv io lib -name '*.[ch]' ! -path ring/order.h))"
+	}' $(find ring engine dv gpu io lib -name '*.[ch]' ! -path ring/order.h))"
 
 [ $broken = 0 ] && echo "layers: the arrows hold"
 exit $broken

@@ -38,7 +38,7 @@ report() { # PROGRAM STATUS SECONDS
 	fi
 	case $1 in
 	*.sh) tail -n 1 "$log" ;;
-	*) grep -E 'test\(s\) run\.|\[  (PASSED|SKIPPED) +\]' "$log" ;;
+	*) grep -E 'test\(s\) run\.|\[  (PASSED|SKIPPED) +\]|NOT COMPARED' "$log" ;;
 	esac
 	echo "   $3 s"
 	ran=$((ran + 1))

@@ -5,7 +5,7 @@
 # Of tests and of the simulator only files are measured. Lines of the product have at
 # most 100 columns; a table of the public headers is wider.
 set -u
-files=$(find ring engine dv io lib tools perf uapi -name '*.[ch]' | sort)
+files=$(find ring engine dv gpu io lib tools perf uapi -name '*.[ch]' | sort)
 
 ctags -x --c-kinds=f --fields=+ne -f - --output-format=json $files |
 	sed -n 's/.*"name": "\([^"]*\)", "path": "\([^"]*\)".*"line": \([0-9]*\).*"end": \([0-9]*\).*/\1 \2 \3 \4/p' |

@@ -41,6 +41,8 @@ loads() { # LIBRARY, allowed names as a pattern
 libc='libc\.so\.6|libm\.so\.6|ld-linux.*'
 loads libtentring.so.1 "$libc"
 loads libtent.so.1 "$libc|libjansson\.so\.4|liburing\.so\.2|libmlx5\.so\.1|libibverbs\.so\.1"
+! ldd "$B/libtent.so" | grep -iE 'cuda|nvidia' ||
+	{ echo "symbols: libtent.so needs CUDA to start"; failed=1; }
 [ "$(readlink "$B/libtent_shared.so")" = libtent.so.1 ] ||
 	{ echo "symbols: libtent_shared.so is no link to libtent.so.1"; failed=1; }
 
