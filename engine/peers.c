@@ -28,7 +28,16 @@ static uint64_t retry_after(const struct engine_peer *p)
 	return wait < RETRY_LAST_NS ? wait : RETRY_LAST_NS;
 }
 
-void peer_is_down(struct engine *e, struct engine_peer *p, const char *why)
+static void forget_addresses(struct engine_peer *p)
+{
+	if (p->found)
+		freeaddrinfo(p->found);
+	p->found = NULL;
+	p->untried = NULL;
+}
+
+/* None of its addresses answers, or it was up. */
+static void is_down(struct engine *e, struct engine_peer *p, const char *why)
 {
 	p->losses += p->state == PEER_UP;
 	p->state = PEER_IDLE;
@@ -36,24 +45,11 @@ void peer_is_down(struct engine *e, struct engine_peer *p, const char *why)
 	p->failures++;
 	p->retry_ns = clock_monotonic_ns() + retry_after(p);
 	snprintf(p->fault, sizeof(p->fault), "%s", why);
+	forget_addresses(p);
 	far_notices_drop(e, p);
 	far_peer_down(e, p, why);
 	far_end_put(e, p->end);
 	p->end = NULL;
-}
-
-void peer_is_up(struct engine *e, struct engine_peer *p, struct link *l)
-{
-	p->end = far_end_create(e, l);
-	if (!p->end) {
-		link_end(e, l, "there is no memory for a peer");
-		return;
-	}
-	p->state = PEER_UP;
-	p->epoch = l->epoch;
-	p->failures = 0;
-	p->fault[0] = '\0';
-	far_peer_up(e, p);
 }
 
 static int dial(const struct sockaddr *a, unsigned int size, int *fd)
@@ -69,26 +65,67 @@ static int dial(const struct sockaddr *a, unsigned int size, int *fd)
 	return -errno;
 }
 
-void peer_looked_up(struct engine *e, struct engine_peer *p, int rc, const struct sockaddr *a,
-		    unsigned int size)
+/* NULL, or why that address cannot be called. */
+static const char *call_address(struct engine *e, struct engine_peer *p,
+				const struct addrinfo *a)
 {
-	int fd = -1, error = 0;
+	int fd = -1, error = dial(a->ai_addr, a->ai_addrlen, &fd);
 
-	if (e->stopping)
-		return;
-	if (rc == 0)
-		error = dial(a, size, &fd);
-	if (rc || error) {
+	if (error) {
 		if (fd >= 0)
 			close(fd);
-		peer_is_down(e, p, rc ? gai_strerror(rc) : strerror(-error));
-		return;
+		return strerror(-error);
 	}
 	p->link = link_create(e, fd, p->name, p);
-	if (p->link)
-		p->state = PEER_CALLING;
+	if (!p->link)
+		return "there is no memory for a connection";
+	p->state = PEER_CALLING;
+	return NULL;
+}
+
+/* A host has several addresses, and an engine listens at one: "localhost" is ::1 first.
+ * why: what became of the address before. */
+static void call_next(struct engine *e, struct engine_peer *p, const char *why)
+{
+	while (why && p->untried) {
+		const struct addrinfo *a = p->untried;
+
+		p->untried = a->ai_next;
+		why = call_address(e, p, a);
+	}
+	if (why)
+		is_down(e, p, why);
+}
+
+void peer_is_down(struct engine *e, struct engine_peer *p, const char *why)
+{
+	if (p->state == PEER_CALLING && !e->stopping)
+		call_next(e, p, why);
 	else
-		peer_is_down(e, p, "there is no memory for a connection");
+		is_down(e, p, why);
+}
+
+void peer_is_up(struct engine *e, struct engine_peer *p, struct link *l)
+{
+	p->end = far_end_create(e, l);
+	if (!p->end) {
+		link_end(e, l, "there is no memory for a peer");
+		return;
+	}
+	p->state = PEER_UP;
+	p->epoch = l->epoch;
+	p->failures = 0;
+	p->fault[0] = '\0';
+	forget_addresses(p);
+	far_peer_up(e, p);
+}
+
+void peer_looked_up(struct engine *e, struct engine_peer *p, int rc, struct addrinfo *found)
+{
+	p->found = p->untried = found;
+	if (e->stopping)
+		return;
+	call_next(e, p, rc ? gai_strerror(rc) : "its name has no address");
 }
 
 void peer_call(struct engine *e, struct engine_peer *p)
@@ -101,7 +138,7 @@ void peer_call(struct engine *e, struct engine_peer *p)
 	p->state = PEER_LOOKUP;
 	rc = lookup_send(e, p);
 	if (rc < 0)
-		peer_is_down(e, p, strerror(-rc));
+		is_down(e, p, strerror(-rc));
 }
 
 /* ---- the list ---------------------------------------------------------- */
@@ -114,6 +151,7 @@ static void peer_free(struct engine *e, struct engine_peer *p)
 		at = &(*at)->next;
 	*at = p->next;
 	e->peers->nr--;
+	forget_addresses(p);
 	far_end_put(e, p->end);
 	free(p);
 }

@@ -28,7 +28,7 @@ enum peer_state { PEER_IDLE, PEER_LOOKUP, PEER_CALLING, PEER_UP };
 
 struct far_segment;
 struct lookup;
-struct sockaddr;
+struct addrinfo;
 
 /* One engine, by the address that clients call it. */
 struct engine_peer {
@@ -38,6 +38,8 @@ struct engine_peer {
 	enum peer_state state;
 	struct link *link;		/* CALLING, UP */
 	struct lookup *lookup;		/* LOOKUP */
+	struct addrinfo *found;		/* CALLING: addresses of its host */
+	struct addrinfo *untried;	/* of them, from here */
 	struct far_end *end;		/* of the regions that are made now; UP */
 	uint64_t epoch;			/* of the life it was last up with, or 0 */
 	uint64_t retry_ns;		/* CLOCK_MONOTONIC: not called again before */
@@ -92,7 +94,7 @@ bool peers_need_patrol(const struct engine *e);
 struct engine_peer *peer_find(struct engine *e, const struct engine_address *a);
 /* Calls it unless it is up or being called. */
 void peer_call(struct engine *e, struct engine_peer *p);
-/* Hello came, or the link ended. */
+/* Hello came, or the link ended: then the next of its addresses is called, if none answered. */
 void peer_is_up(struct engine *e, struct engine_peer *p, struct link *l);
 void peer_is_down(struct engine *e, struct engine_peer *p, const char *why);
 
@@ -101,9 +103,8 @@ void peer_is_down(struct engine *e, struct engine_peer *p, const char *why);
 int lookup_send(struct engine *e, struct engine_peer *p);
 /* The engine stops and waits for none that is still out. */
 void lookup_abandon(struct engine *e, struct engine_peer *p);
-/* rc: 0, or of getaddrinfo(). */
-void peer_looked_up(struct engine *e, struct engine_peer *p, int rc,
-		    const struct sockaddr *a, unsigned int size);
+/* rc: 0, or of getaddrinfo(). The peer frees what was found. */
+void peer_looked_up(struct engine *e, struct engine_peer *p, int rc, struct addrinfo *found);
 
 /* ---- far.c ---- */
 /* A client opens a segment of another engine: it is answered now or later. */

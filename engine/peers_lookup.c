@@ -51,9 +51,8 @@ static void lookup_back(struct engine *e, struct inbox_item *item)
 
 	e->peers->nr_lookups--;
 	k->peer->lookup = NULL;
-	peer_looked_up(e, k->peer, k->rc, k->rc ? NULL : k->found->ai_addr,
-		       k->rc ? 0 : k->found->ai_addrlen);
-	lookup_free(k);
+	peer_looked_up(e, k->peer, k->rc, k->rc ? NULL : k->found);
+	free(k);
 }
 
 int lookup_send(struct engine *e, struct engine_peer *p)
@@ -73,9 +72,8 @@ int lookup_send(struct engine *e, struct engine_peer *p)
 	if (p->address.kind != HOST_NAME) {	/* nobody is asked: no thread */
 		k->hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
 		k->rc = getaddrinfo(k->host, k->port, &k->hints, &k->found);
-		peer_looked_up(e, p, k->rc, k->rc ? NULL : k->found->ai_addr,
-			       k->rc ? 0 : k->found->ai_addrlen);
-		lookup_free(k);
+		peer_looked_up(e, p, k->rc, k->rc ? NULL : k->found);
+		free(k);
 		return 0;
 	}
 	rc = thread_start_small(&thread, true, lookup_main, k);
