@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,9 +80,20 @@ const char *dv_link_name(uint8_t link)
 	return link == IBV_LINK_LAYER_INFINIBAND ? "InfiniBand" : "RoCE";
 }
 
-bool dv_address_reaches(const struct dv_address *from, const struct dv_address *to)
+/* Packets of RoCE v2 have the IP header that their GIDs have room for. */
+static bool is_ipv4(const struct dv_address *a)
 {
-	return from->link == to->link;
+	return IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)a->gid.raw);
+}
+
+const char *dv_address_fault(const struct dv_address *from, const struct dv_address *to)
+{
+	if (from->link != to->link)
+		return "is on another link layer";
+	if (to->link == IBV_LINK_LAYER_ETHERNET && is_ipv4(from) != is_ipv4(to))
+		return is_ipv4(to) ? "has an address of IPv4, and this port one of IPv6" :
+				     "has an address of IPv6, and this port one of IPv4";
+	return to->link == IBV_LINK_LAYER_INFINIBAND && !to->lid ? "has no LID" : NULL;
 }
 
 void dv_address_text(const struct dv_address *a, char *text, size_t size)
@@ -372,7 +384,7 @@ struct ibv_pd *dv_pd_open(const struct dv_device *d, char *why, size_t size)
 
 /* ---- events ------------------------------------------------------------ */
 
-enum dv_event dv_device_event(struct dv_device *d)
+enum dv_event dv_device_event(struct dv_device *d, const void **queue)
 {
 	struct ibv_async_event e;
 	enum dv_event what = DV_EVENT_OTHER;
@@ -391,6 +403,14 @@ enum dv_event dv_device_event(struct dv_device *d)
 	case IBV_EVENT_SM_CHANGE:
 	case IBV_EVENT_CLIENT_REREGISTER:
 		what = DV_EVENT_PORT;
+		break;
+	case IBV_EVENT_CQ_ERR:
+		what = DV_EVENT_QUEUE;
+		*queue = e.element.cq;
+		break;
+	case IBV_EVENT_QP_FATAL:
+		what = DV_EVENT_QUEUE;
+		*queue = e.element.qp;
 		break;
 	default:
 		break;

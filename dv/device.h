@@ -66,19 +66,21 @@ int dv_device_probe(struct dv_device *d, char *why, size_t size);
 
 enum dv_event {
 	DV_EVENT_NONE,		/* nothing more to read */
-	DV_EVENT_OTHER,		/* of a QP or CQ, whose user learns of it by CQEs */
+	DV_EVENT_OTHER,		/* of a QP that serves, or of none */
+	DV_EVENT_QUEUE,		/* a QP or CQ broke; its user may wait for CQEs in vain */
 	DV_EVENT_PORT,		/* the port or its addresses changed: probe */
 	DV_EVENT_GONE		/* the device is no more */
 };
-/* The next of what context->async_fd announces; never waits. */
-enum dv_event dv_device_event(struct dv_device *d);
+/* The next of what context->async_fd announces; never waits. QUEUE: *queue is which, to be
+ * compared alone, for it may be no more. */
+enum dv_event dv_device_event(struct dv_device *d, const void **queue);
 
 struct ibv_pd *dv_pd_open(const struct dv_device *d, char *why, size_t size);
 
 /* "RoCE" or "InfiniBand". */
 const char *dv_link_name(uint8_t link);
-/* Do they lie on the same link layer, so that a QP may lead from one to the other? */
-bool dv_address_reaches(const struct dv_address *from, const struct dv_address *to);
+/* What keeps a QP from leading from one to the other, as a sentence's end; NULL: nothing. */
+const char *dv_address_fault(const struct dv_address *from, const struct dv_address *to);
 /* For people, and for explain: the GID, or the LID in front of it. */
 void dv_address_text(const struct dv_address *a, char *text, size_t size);
 

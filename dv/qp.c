@@ -225,16 +225,12 @@ static int check_peer(const struct dv_qp *q, const struct dv_endpoint *peer, cha
 		      size_t size)
 {
 	const struct dv_address *a = &peer->address;
-	const char *wrong = NULL;
+	const char *wrong = dv_address_fault(&q->device->address, a);
 
-	if (!dv_address_reaches(&q->device->address, a))
-		wrong = "is on another link layer";
-	else if (a->mtu < IBV_MTU_256 || a->mtu > IBV_MTU_4096)
+	if (!wrong && (a->mtu < IBV_MTU_256 || a->mtu > IBV_MTU_4096))
 		wrong = "has no MTU that there is";
-	else if (peer->qpn > PSN_MASK || peer->psn > PSN_MASK)
+	if (!wrong && (peer->qpn > PSN_MASK || peer->psn > PSN_MASK))
 		wrong = "has a QP number or PSN beyond 24 bits";
-	else if (a->link == IBV_LINK_LAYER_INFINIBAND && !a->lid)
-		wrong = "has no LID";
 	if (!wrong)
 		return 0;
 	snprintf(why, size, "%s port %u (%s): its peer %s", q->device->name, q->device->port,

@@ -39,10 +39,12 @@ static void find_device(struct rdma_instance *inst)
 						  sizeof(inst->why)) == 0;
 }
 
-static void device_event(struct rdma_instance *inst, enum dv_event e)
+static void device_event(struct rdma_instance *inst, enum dv_event e, const void *queue)
 {
 	if (e == DV_EVENT_PORT) {
 		dv_device_probe(&inst->device, inst->why, sizeof(inst->why));
+	} else if (e == DV_EVENT_QUEUE) {
+		rdma_queue_broke(inst, queue);
 	} else if (e == DV_EVENT_GONE) {
 		snprintf(inst->why, sizeof(inst->why), "%s was taken out", inst->device.name);
 		store_relaxed(&inst->gone, 1u);
@@ -68,6 +70,7 @@ static void rdma_ready(struct backend_instance *base)
 {
 	struct rdma_instance *inst = (struct rdma_instance *)base;
 	struct rdma_note *n, *next;
+	const void *queue = NULL;
 	enum dv_event e;
 
 	wake_event_drain(inst->event_fd);
@@ -77,10 +80,10 @@ static void rdma_ready(struct backend_instance *base)
 		rdma_take_note(inst, n);
 	}
 	for (uint32_t i = 0; i < EVENTS_PER_TURN && inst->has_device; i++) {
-		e = dv_device_event(&inst->device);
+		e = dv_device_event(&inst->device, &queue);
 		if (e == DV_EVENT_NONE)
 			break;
-		device_event(inst, e);
+		device_event(inst, e, queue);
 	}
 	set_ticking(inst, rdma_call_patrol(inst, clock_monotonic_ns()));
 }

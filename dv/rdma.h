@@ -52,6 +52,7 @@ enum rdma_kind {
 	NOTE_FAILED,	/* control -> line: there is none */
 	NOTE_CONN,	/* control -> poller: here is one */
 	NOTE_BROKEN,	/* poller -> control: it broke */
+	NOTE_DOUBT,	/* control -> poller: the card says that its queues broke */
 	NOTE_FENCED,	/* control -> poller: it is destroyed; conn->fenced: at both ends */
 	NOTE_OVER,	/* poller -> control: free it */
 	NOTE_LEAVE	/* control -> poller: the peer is no more; and back: left */
@@ -120,7 +121,8 @@ struct rdma_conn {
 	bool calls;		/* its peer has not answered yet */
 	bool ends;		/* its peer has not said yet that it has let go */
 	uint64_t until_ns;	/* calls, ends: how long that is waited for */
-	struct rdma_note note;
+	bool doubted;
+	struct rdma_note note, doubt;
 };
 TAILQ_HEAD(rdma_conns, rdma_conn);
 
@@ -151,7 +153,8 @@ struct rdma_route {
 struct rdma_peer {
 	LIST_ENTRY(rdma_peer) all;	/* control's, and the rest */
 	struct far_end *end;	/* NULL: it is no more */
-	char name[64];		/* how it is reached, once that was said */
+	char name[80];		/* "host:port" that it listens at */
+	char address[64];	/* of its port, once that was said; or "" */
 	LIST_HEAD(, rdma_route) routes; /* pollers' too, once it leaves */
 	uint32_t nr_conns;
 	uint32_t left;		/* queues that have to leave it still */
@@ -232,8 +235,10 @@ bool rdma_cancel(struct backend_queue *queue, struct transfer *t, uint16_t rule)
 /* WQEs of waiting jobs; what was completed. True: some. */
 void rdma_conn_issue(struct rdma_conn *c);
 bool rdma_conn_reap(struct rdma_conn *c);
-/* Nothing is built or read any more; to control. */
-void rdma_conn_break(struct rdma_conn *c);
+/* Nothing is built or read any more; to control. why: what is known beside CQEs; or "". */
+void rdma_conn_break(struct rdma_conn *c, const char *why);
+/* What it completed counts; then it breaks, if it has not yet. */
+void rdma_conn_doubt(struct rdma_conn *c);
 void rdma_line_up(struct rdma_conn *c);
 void rdma_line_failed(struct rdma_line *l);
 /* It is destroyed: its jobs end, or go on by another one. */
@@ -257,6 +262,8 @@ void rdma_far_region_open(struct backend_instance *base, struct region *r, const
 void rdma_far_region_close(struct backend_instance *base, struct region *r);
 void rdma_far_frame(struct backend_instance *base, struct far_end *f, const json_t *frame);
 void rdma_take_note(struct rdma_instance *inst, struct rdma_note *n);
+/* The card says so of a QP or a CQ. */
+void rdma_queue_broke(struct rdma_instance *inst, const void *queue);
 /* Deadlines. True: some are left. */
 bool rdma_call_patrol(struct rdma_instance *inst, uint64_t now);
 /* No poller runs: frees all connections and peers. */

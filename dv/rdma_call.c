@@ -4,6 +4,7 @@
  * end; one that broke is destroyed here before its peer is asked to do the same, so local
  * memory is safe at once, and the peer's as soon as it has answered.
  */
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,13 +74,21 @@ static void line_failed(struct rdma_line *l)
 	rdma_queue_send(l->queue, &l->call);
 }
 
+/* What facts say of it from now on: at which of our ports, to whom, what. */
+static void explain(struct rdma_instance *inst, const struct rdma_conn *c, const char *what)
+{
+	const struct rdma_peer *p = c->line->route->peer;
+
+	snprintf(inst->why, sizeof(inst->why), "%s port %u to %s%s%s%s: %s", inst->device.name,
+		 inst->device.port, p->name, *p->address ? " (" : "", p->address,
+		 *p->address ? ")" : "", what);
+}
+
 static void call_failed(struct rdma_instance *inst, struct rdma_conn *c, const char *why)
 {
 	struct rdma_line *l = c->line;
 
-	if (why)
-		snprintf(inst->why, sizeof(inst->why), "%s port %u: %s", inst->device.name,
-			 inst->device.port, why);
+	explain(inst, c, why);
 	tell(inst, c, "end", NULL);
 	conn_free(inst, c);
 	line_failed(l);
@@ -139,20 +148,21 @@ static void call(struct rdma_instance *inst, struct rdma_line *l)
 	}
 	dv_qp_endpoint(&c->qp, &own);
 	if (!tell(inst, c, "call", &own))
-		call_failed(inst, c, NULL);
+		call_failed(inst, c, "its engine does not answer");
 }
 
 static void take_answer(struct rdma_instance *inst, struct rdma_conn *c,
 			const struct rdma_said *said)
 {
 	struct rdma_peer *p = c->line->route->peer;
+	char why[200];
 
 	if (!said->has_endpoint) {
 		call_failed(inst, c, "its peer answered without an endpoint");
 		return;
 	}
-	if (dv_qp_connect(&c->qp, &said->endpoint, inst->why, sizeof(inst->why)) < 0) {
-		call_failed(inst, c, NULL);
+	if (dv_qp_connect(&c->qp, &said->endpoint, why, sizeof(why)) < 0) {
+		call_failed(inst, c, why);
 		return;
 	}
 	if (dv_sq_init(&c->sq, &c->qp.sq_raw, c->qp.qp->qp_num, c->qp.reads, &c->line->queue->uar,
@@ -160,7 +170,7 @@ static void take_answer(struct rdma_instance *inst, struct rdma_conn *c,
 		call_failed(inst, c, "its peer answers no READ");
 		return;
 	}
-	dv_address_text(&said->endpoint.address, p->name, sizeof(p->name));
+	dv_address_text(&said->endpoint.address, p->address, sizeof(p->address));
 	c->calls = false;
 	inst->nr_calls--;
 	c->note = (struct rdma_note){ .kind = NOTE_CONN, .about = c };
@@ -194,12 +204,9 @@ static void broken(struct rdma_instance *inst, struct rdma_conn *c)
 	inst->nr_calls++;
 	c->until_ns = clock_monotonic_ns() + inst->o.fence_ns;
 	if (*c->fault)
-		snprintf(inst->why, sizeof(inst->why), "%s port %u to %s: %s", inst->device.name,
-			 inst->device.port, c->line->route->peer->name, c->fault);
+		explain(inst, c, c->fault);
 	if (!told)
-		snprintf(inst->why, sizeof(inst->why), "%s port %u: the engine of %s does not "
-			 "answer", inst->device.name, inst->device.port,
-			 c->line->route->peer->name);
+		explain(inst, c, "its engine does not answer");
 }
 
 /* ---- what peers and pollers say ---------------------------------------- */
@@ -231,6 +238,20 @@ void rdma_far_frame(struct backend_instance *base, struct far_end *f, const json
 		call_failed(inst, c, said.reason ? said.reason : "its peer refuses");
 	else if (c->ends && strcmp(said.what, "ended") == 0)
 		fenced(inst, c, true);
+}
+
+/* One that was given back meanwhile is closed before it hears of it, or forgets it. */
+void rdma_queue_broke(struct rdma_instance *inst, const void *queue)
+{
+	struct rdma_conn *c;
+
+	LIST_FOREACH(c, &inst->conns, all) {
+		if (c->calls || c->doubted || !queue || (c->qp.qp != queue && c->qp.cq != queue))
+			continue;
+		c->doubted = true;
+		c->doubt = (struct rdma_note){ .kind = NOTE_DOUBT, .about = c };
+		rdma_queue_send(c->line->queue, &c->doubt);
+	}
 }
 
 void rdma_take_note(struct rdma_instance *inst, struct rdma_note *n)
@@ -283,6 +304,19 @@ bool rdma_call_patrol(struct rdma_instance *inst, uint64_t now)
 
 /* ---- peers ------------------------------------------------------------- */
 
+static void name_peer(struct rdma_peer *p, const struct far_end *f)
+{
+	const struct sockaddr *a = (const struct sockaddr *)(const void *)f->address;
+	char host[64], port[8];
+
+	if (getnameinfo(a, f->address_size, host, sizeof(host), port, sizeof(port),
+			NI_NUMERICHOST | NI_NUMERICSERV) == 0)
+		snprintf(p->name, sizeof(p->name), a->sa_family == AF_INET6 ? "[%s]:%s" : "%s:%s",
+			 host, port);
+	else
+		snprintf(p->name, sizeof(p->name), "a peer");
+}
+
 void rdma_far_open(struct backend_instance *base, struct far_end *f)
 {
 	struct rdma_instance *inst = (struct rdma_instance *)base;
@@ -291,6 +325,7 @@ void rdma_far_open(struct backend_instance *base, struct far_end *f)
 	if (!p)
 		return;
 	p->end = f;
+	name_peer(p, f);
 	LIST_INIT(&p->routes);
 	LIST_INSERT_HEAD(&inst->peers, p, all);
 	f->wired = p;

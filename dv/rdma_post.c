@@ -7,6 +7,7 @@
  * known that no byte of it moves any more; where they do not in time, its connection is
  * broken and its end decides.
  */
+#include <stdio.h>
 #include <string.h>
 #include <tent/tentring.h>
 
@@ -171,7 +172,7 @@ bool rdma_conn_reap(struct rdma_conn *c)
 		if (!run.fault)
 			continue;
 		dv_fault_describe(run.fault, run.cqe, c->fault, sizeof(c->fault));
-		rdma_conn_break(c);
+		rdma_conn_break(c, "");
 		return true;
 	}
 	if (any && !c->qp.cq_overrun_ignored && dv_cq_untold(&c->cq) >= c->cq.nr / 4)
@@ -206,7 +207,8 @@ void rdma_back_check(struct rdma_queue *q)
 		TAILQ_REMOVE(&q->called_back, job, back);
 		job->fence_ns = 0;
 		if (job->nr_out && job->line->conn)
-			rdma_conn_break(job->line->conn);
+			rdma_conn_break(job->line->conn, "requests that were called back did "
+					"not complete in time");
 	}
 }
 
@@ -249,7 +251,7 @@ void rdma_line_up(struct rdma_conn *c)
 	l->state = LINE_UP;
 	l->conn = c;
 	if (l->route->peer->leaves[l->queue->index])
-		rdma_conn_break(c);
+		rdma_conn_break(c, "");
 }
 
 void rdma_line_failed(struct rdma_line *l)
@@ -270,7 +272,7 @@ void rdma_peer_leave(struct rdma_queue *q, struct rdma_peer *p)
 	p->leaves[q->index] = true;
 	LIST_FOREACH(r, &p->routes, all)
 		if (r->lines[q->index].conn)
-			rdma_conn_break(r->lines[q->index].conn);
+			rdma_conn_break(r->lines[q->index].conn, "");
 	leave_if_done(q, p);
 }
 
@@ -290,16 +292,26 @@ static void strike_all(struct rdma_conn *c)
 	}
 }
 
-void rdma_conn_break(struct rdma_conn *c)
+void rdma_conn_break(struct rdma_conn *c, const char *why)
 {
 	struct rdma_line *l = c->line;
 
 	strike_all(c);
+	if (!*c->fault)
+		snprintf(c->fault, sizeof(c->fault), "%s", why);
 	l->state = LINE_FENCING;
 	l->conn = NULL;
 	TAILQ_REMOVE(&l->queue->conns, c, link);
 	rdma_count(&l->queue->counts.breaks, 1);
 	rdma_control_send(l->queue->inst, &c->note, NOTE_BROKEN, c);
+}
+
+void rdma_conn_doubt(struct rdma_conn *c)
+{
+	if (c->line->conn == c)
+		rdma_conn_reap(c);
+	if (c->line->conn == c)
+		rdma_conn_break(c, "the card says that its queues broke");
 }
 
 /* What is done of it stays done; the rest is tried again, by somebody who may be trusted. */

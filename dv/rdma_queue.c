@@ -55,6 +55,9 @@ static void take_note(struct rdma_queue *q, struct rdma_note *n)
 	case NOTE_FAILED:
 		rdma_line_failed(n->about);
 		break;
+	case NOTE_DOUBT:
+		rdma_conn_doubt(c);
+		break;
 	case NOTE_FENCED:
 		rdma_line_fenced(c);
 		rdma_control_send(q->inst, &c->note, NOTE_OVER, c);
@@ -84,7 +87,7 @@ static void take_notes(struct rdma_queue *q)
 static void break_all(struct rdma_queue *q)
 {
 	while (!TAILQ_EMPTY(&q->conns))
-		rdma_conn_break(TAILQ_FIRST(&q->conns));
+		rdma_conn_break(TAILQ_FIRST(&q->conns), "the device was taken out");
 }
 
 struct transfer *rdma_poll(struct backend_queue *queue)

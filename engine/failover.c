@@ -15,6 +15,7 @@ static bool is_of_path(uint16_t rule)
 	case TENT_RULE_PEER_LOST:
 	case TENT_RULE_SYSTEM:
 	case TENT_RULE_INJECTED:
+	case TENT_RULE_CARD:
 		return true;
 	default:
 		return false;
@@ -26,7 +27,7 @@ static bool is_of_path(uint16_t rule)
 static bool pauses(uint16_t rule)
 {
 	return rule == TENT_RULE_PEER_LOST || rule == TENT_RULE_SYSTEM ||
-	       rule == TENT_RULE_INJECTED;
+	       rule == TENT_RULE_INJECTED || rule == TENT_RULE_CARD;
 }
 
 /* ---- ways that are paused ---------------------------------------------- */

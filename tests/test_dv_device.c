@@ -271,12 +271,13 @@ static void a_device_that_is_taken_out_announces_it(void **state)
 {
 	struct dv_device d;
 	enum dv_event e;
+	const void *queue;
 
 	(void)state;
 	dv_fix_device(&d);
-	assert_int_equal(dv_device_event(&d), DV_EVENT_NONE);
+	assert_int_equal(dv_device_event(&d, &queue), DV_EVENT_NONE);
 	sim_set("removed=on");
-	while ((e = dv_device_event(&d)) == DV_EVENT_NONE || e == DV_EVENT_OTHER ||
+	while ((e = dv_device_event(&d, &queue)) == DV_EVENT_NONE || e == DV_EVENT_OTHER ||
 	       e == DV_EVENT_PORT)
 		;
 	assert_int_equal(e, DV_EVENT_GONE);

@@ -145,6 +145,7 @@ static void only_what_a_path_can_do_to_a_request_goes_on(void **state)
 	static const uint16_t of_path[] = {
 		TENT_RULE_TRANSPORT_REACH, TENT_RULE_INTEGRITY, TENT_RULE_FILE_IO,
 		TENT_RULE_PEER_LOST, TENT_RULE_SYSTEM, TENT_RULE_INJECTED,
+		TENT_RULE_CARD,
 	};
 	uint32_t expected, went_on = 0;
 
@@ -161,7 +162,7 @@ static void only_what_a_path_can_do_to_a_request_goes_on(void **state)
 		went_on += expected;
 		rig_stop(r);
 	}
-	assert_int_equal(went_on, 6);
+	assert_int_equal(went_on, 7);
 }
 
 static void what_is_out_of_time_does_not_go_on(void **state)

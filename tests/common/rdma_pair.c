@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rdma_pair.c - see rdma_pair.h. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "tests/common/engine_fix.h"
+#include "tests/common/far.h"
+#include "tests/common/hosts.h"
+#include "tests/common/rdma_pair.h"
+#include "tests/common/sim.h"
+#include "tests/common/wire.h"
+
+/* Retries of half a second in all are too short for a machine that others use. */
+static const char *const roce[] = { "--link", "roce", "--fault", "timeouts=400%", NULL };
+static const char *const infiniband[] = { "--link", "ib", "--fault", "timeouts=400%", NULL };
+const char *const *const rdma_links[2] = { roce, infiniband };
+
+struct tentd rdma_daemons[2];
+static struct hosts hosts;
+static char secret[64];
+
+/* ---- hosts ------------------------------------------------------------- */
+
+bool rdma_hosts_open(void)
+{
+	wire_secret_file(secret, "two-hosts-that-know-each-other-0123456789");
+	return hosts_open(&hosts);
+}
+
+void rdma_hosts_close(void)
+{
+	hosts_close(&hosts);
+	unlink(secret);
+}
+
+void rdma_hosts_cut(void)
+{
+	hosts_cut(&hosts);
+}
+
+void rdma_hosts_heal(void)
+{
+	hosts_heal(&hosts);
+}
+
+void rdma_start_at(int i, const char *const *sim, const char *transports, const char *extra)
+{
+	struct tentd *t = &rdma_daemons[i];
+	char json[1024], host[64];
+
+	snprintf(host, sizeof(host), HOSTS_IPV4, i + 1);
+	snprintf(json, sizeof(json), "{\"peers\": {\"enable\": true, \"secret_file\": \"%s\"}, "
+		 "\"rpc_server_hostname\": \"%s\", \"rpc_server_port\": 15000, "
+		 "\"transports\": {\"rdma\": {\"enable\": true, \"fence_ms\": 5000}%s}%s}", secret,
+		 host, transports, extra);
+	tentd_prepare(t);
+	tentd_configure(t, json);
+	t->sim = sim;
+	hosts_enter(&hosts, i);
+	tentd_start_ready(t, NULL);
+	hosts_enter(&hosts, -1);
+}
+
+void rdma_end_both(void)
+{
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(tentd_end(&rdma_daemons[i], SIGTERM), 0);
+		tentd_cleanup(&rdma_daemons[i]);
+	}
+}
+
+void rdma_set_at(int i, const char *what)
+{
+	hosts_enter(&hosts, i);
+	sim_set("%s", what);
+	hosts_enter(&hosts, -1);
+}
+
+/* ---- clients ----------------------------------------------------------- */
+
+static uint8_t *memory_of(struct tent_client *c)
+{
+	void *p;
+
+	assert_int_equal(tent_client_alloc(c, RDMA_SIZE, "*", &p), 0);
+	assert_int_equal(tent_client_register(c, p, RDMA_SIZE, TENT_PERM_GLOBAL_READ_WRITE, NULL,
+					      0), 0);
+	return p;
+}
+
+void rdma_open_owner(struct rdma_pair *p)
+{
+	assert_int_equal(tent_client_attach(rdma_daemons[0].socket, "kv", &p->owner), 0);
+	p->theirs = memory_of(p->owner);
+}
+
+void rdma_open_user(struct rdma_pair *p)
+{
+	assert_int_equal(tent_client_attach(rdma_daemons[1].socket, NULL, &p->user), 0);
+	p->mine = memory_of(p->user);
+	p->ring = engine_fix_ring(p->user);
+	p->id = far_open_it(p->user, tent_client_segment(p->owner));
+}
+
+void rdma_pair_open(struct rdma_pair *p, const char *const *sim, const char *transports,
+		    const char *extra)
+{
+	for (int i = 0; i < 2; i++)
+		rdma_start_at(i, sim, transports, extra);
+	rdma_open_owner(p);
+	rdma_open_user(p);
+}
+
+void rdma_pair_close(struct rdma_pair *p)
+{
+	tent_ring_close(p->ring);
+	tent_client_detach(p->user);
+	tent_client_detach(p->owner);
+}
+
+/* ---- traffic ----------------------------------------------------------- */
+
+void rdma_fill(uint8_t *p, uint64_t n, uint32_t seed)
+{
+	for (uint64_t i = 0; i < n; i += 4) {
+		seed = seed * 1664525 + 1013904223;
+		memcpy(p + i, &seed, 4);
+	}
+}
+
+void rdma_submit_all(struct rdma_pair *p, int opcode)
+{
+	for (uint64_t i = 0; i < RDMA_PARTS; i++) {
+		struct tent_request_v1 r =
+			engine_fix_request(opcode, p->mine + i * RDMA_PART, p->id,
+					   p->theirs + i * RDMA_PART, RDMA_PART);
+
+		assert_int_equal(tent_ring_submit(p->ring, &r, 1, sizeof(r), i, 0), 0);
+	}
+}
+
+void rdma_expect_all(struct rdma_pair *p, int opcode, int transport, uint32_t seed)
+{
+	rdma_fill(opcode == TENT_OPCODE_WRITE ? p->mine : p->theirs, RDMA_SIZE, seed);
+	memset(opcode == TENT_OPCODE_WRITE ? p->theirs : p->mine, 0, RDMA_SIZE);
+	rdma_submit_all(p, opcode);
+	for (int i = 0; i < RDMA_PARTS; i++) {
+		struct tent_completion c = engine_fix_wait(p->ring);
+
+		assert_int_equal(c.status, TENT_STATUS_COMPLETED);
+		assert_int_equal(c.transport, transport);
+	}
+	assert_memory_equal(p->mine, p->theirs, RDMA_SIZE);
+}
+
+void rdma_expect_both(struct rdma_pair *p, uint32_t seed)
+{
+	rdma_expect_all(p, TENT_OPCODE_WRITE, TENT_TRANSPORT_RDMA, seed);
+	rdma_expect_all(p, TENT_OPCODE_READ, TENT_TRANSPORT_RDMA, seed + 1);
+}
+
+int rdma_failures(struct rdma_pair *p, int opcode, int error)
+{
+	int failed = 0;
+
+	rdma_fill(opcode == TENT_OPCODE_WRITE ? p->mine : p->theirs, RDMA_SIZE, 77);
+	rdma_submit_all(p, opcode);
+	for (int i = 0; i < RDMA_PARTS; i++) {
+		struct tent_completion c = engine_fix_wait(p->ring);
+		uint64_t at = c.user_data * RDMA_PART;
+
+		if (c.status == TENT_STATUS_COMPLETED) {
+			assert_memory_equal(p->mine + at, p->theirs + at, RDMA_PART);
+			continue;
+		}
+		assert_int_equal(c.error, error);
+		assert_int_equal(c.flags & TENT_CQE_F_TARGET_UNFENCED, 0);
+		failed++;
+	}
+	return failed;
+}
+
+const char *rdma_facts_at(int i)
+{
+	static char facts[1024];
+	struct tent_client *c;
+	const char *text;
+	json_t *stats;
+	char *json;
+
+	assert_int_equal(tent_client_observe(rdma_daemons[i].socket, &c), 0);
+	assert_int_equal(tent_client_query(c, TENT_QUERY_STATS, &json), 0);
+	stats = json_loads(json, 0, NULL);
+	assert_int_equal(json_unpack(stats, "{s:{s:s}}", "transport_facts", "rdma", &text), 0);
+	snprintf(facts, sizeof(facts), "%s", text);
+	json_decref(stats);
+	free(json);
+	tent_client_detach(c);
+	return facts;
+}

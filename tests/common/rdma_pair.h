@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rdma_pair.h - two tentd on two hosts, each with software ConnectX devices of its own; an
+ * owner on host 0, a user of its segment on host 1. Needs root: rdma_hosts_open() says
+ * whether that is so.
+ */
+#ifndef TENT_TESTS_RDMA_PAIR_H
+#define TENT_TESTS_RDMA_PAIR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <tent/tentring.h>
+
+#include "tests/common/tentd.h"
+
+#define RDMA_SIZE ((uint64_t)4 << 20)	/* of either's memory, moved as */
+#define RDMA_PARTS 32			/* requests of */
+#define RDMA_PART (RDMA_SIZE / RDMA_PARTS)
+
+extern struct tentd rdma_daemons[2];
+/* Options of tent-sim: RoCE, InfiniBand. */
+extern const char *const *const rdma_links[2];
+
+bool rdma_hosts_open(void);
+void rdma_hosts_close(void);
+/* The cable between them. */
+void rdma_hosts_cut(void);
+void rdma_hosts_heal(void);
+
+/* sim: options of tent-sim; NULL: it has no device. transports: further members of that
+ * object, extra: of the whole; each begins with a comma, or is "". */
+void rdma_start_at(int i, const char *const *sim, const char *transports, const char *extra);
+void rdma_end_both(void);
+/* A fault of host i's devices, or what ends it. */
+void rdma_set_at(int i, const char *what);
+
+struct rdma_pair {
+	struct tent_client *owner, *user;
+	struct tent_ring *ring;
+	uint8_t *theirs, *mine;
+	tent_segment_id_t id;
+};
+
+void rdma_open_owner(struct rdma_pair *p);
+void rdma_open_user(struct rdma_pair *p);
+/* Daemons too. */
+void rdma_pair_open(struct rdma_pair *p, const char *const *sim, const char *transports,
+		    const char *extra);
+/* Clients alone. */
+void rdma_pair_close(struct rdma_pair *p);
+
+void rdma_fill(uint8_t *p, uint64_t n, uint32_t seed);
+/* A request for each part, its number as user_data. */
+void rdma_submit_all(struct rdma_pair *p, int opcode);
+/* All parts are moved, by this transport. */
+void rdma_expect_all(struct rdma_pair *p, int opcode, int transport, uint32_t seed);
+/* WRITE and READ, by RDMA. */
+void rdma_expect_both(struct rdma_pair *p, uint32_t seed);
+/* How many of all did not complete, but ended with this error and fenced; those that did
+ * have their bytes there. */
+int rdma_failures(struct rdma_pair *p, int opcode, int error);
+/* What tentd i says of its transport, as of now; static. */
+const char *rdma_facts_at(int i);
+
+#endif /* TENT_TESTS_RDMA_PAIR_H */
