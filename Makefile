@@ -325,7 +325,7 @@ deps-python:
 	@tests/deps.sh python
 
 demo: deps-demo
-	@$(MAKE) --no-print-directory all $(B)/perf/cost_driver
+	@$(MAKE) --no-print-directory all sim $(B)/perf/cost_driver
 	@perf/demo.sh
 
 check: deps

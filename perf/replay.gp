@@ -2,7 +2,7 @@
 #
 # Draws what replay wrote to a folder: for each kind of traffic, the share of
 # batches that took longer than x. Set before: folder, pingpong_us, memcpy_us,
-# tcp_us (0: within one host), block_kib, ttft_us.
+# tcp_us (0: within one host), block_kib, ttft_us, where.
 
 files  = "foreground_get background_prefetch checkpoint checkpoint_flood"
 titles = "'foreground GET' 'background prefetch' 'checkpoint' 'checkpoint flood'"
@@ -48,7 +48,6 @@ set border 3 lc rgb "#555555"
 set tics nomirror textcolor rgb "#333333"
 set xlabel "latency of a batch, from its scheduled time (log scale)" textcolor rgb "#333333"
 set ylabel "share of batches that took longer" textcolor rgb "#333333" offset 1
-where = tcp_us > 0 ? "between two hosts by TCP" : "through shared-memory rings"
 set title "KV-cache trace " . where . ": latency per intent\n{/*0.8 every byte read was verified; dashed: what this machine cannot beat, and the budget}" \
 	textcolor rgb "#111111"
 set bmargin 7.5

@@ -23,9 +23,13 @@ start=$SECONDS
 make demo > "$work/out" 2>&1 || refuse "it failed"
 seconds=$((SECONDS - start))
 
+for transport in shm tcp rdma; do
+	grep -Eq "^  $transport .* [1-9][0-9.]* +[1-9][0-9]* " "$work/out" ||
+		refuse "no bytes were verified by $transport"
+done
 ! grep -q '^NOT SHOWN' "$work/out" || refuse "not all of it was shown"
 [ "$(grep -c '^[1-7]\. ' "$work/out")" = 7 ] || refuse "there are not seven parts"
-for picture in replay tcp/replay flood; do
+for picture in replay transports flood; do
 	[ -s "$B/demo/$picture.png" ] && [ -s "$B/demo/$picture.svg" ] ||
 		refuse "$B/demo has no $picture picture"
 done

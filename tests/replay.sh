@@ -34,14 +34,25 @@ whole() { # FILE: every batch of a replay ended well, and every byte read was th
 	     END { exit !(rows >= 2 && facts == 3 && read > 0 && read == verified && !bad) }' "$1" || { cat "$1"; exit 1; }
 }
 
+by_rdma() { # FILE: a WRITE and a READ for each block of it, as the server's engine says
+	awk '$1 == "foreground_get" || $1 == "background_prefetch" { reads += $3 }
+	     $1 == "checkpoint" { writes += $3 }
+	     $2 == "block_KiB" { bytes = $3 * 1024 }
+	     $2 == "server_engine" { said = substr($0, index($0, "GID")) }
+	     END { want = writes " WRITEs and " reads " READs of " (writes + reads) * bytes " bytes;"
+		   exit !(writes > 0 && reads > 0 && index(said, want)) }' "$1" || { cat "$1"; exit 1; }
+}
+
 ran=0
 for options in "--mode daemon" "--mode thread --idle busy" "--mode caller --seed 9" \
 	       "--mode daemon --checkpoint-flood --flood 8M --spread" \
 	       "--mode thread --checkpoint-flood --flood 8M --no-priorities" \
 	       "--mode caller --block 4K --pool 2M" \
-	       "--transport tcp" "--transport tcp --checkpoint-flood --flood 8M --spread"; do
+	       "--transport tcp" "--transport tcp --checkpoint-flood --flood 8M --spread" \
+	       "--transport rdma" "--transport rdma --block 16K --spread --idle busy"; do
 	run $options
 	whole "$work/out"
+	[ "${options#--transport rdma}" = "$options" ] || by_rdma "$work/out"
 	ran=$((ran + 1))
 done
 
@@ -53,8 +64,19 @@ TMPDIR=$work/nobody setpriv --reuid 65534 --clear-groups $replay --transport tcp
 whole "$work/out"
 grep -q '^# hosts .* at 127.0.0.1, with two engines: network namespaces: ' "$work/out" ||
 	{ cat "$work/out"; exit 1; }
+# And who may not lock so much memory: one card for both, within that limit.
+nobody() { # OPTIONS...
+	(ulimit -l 8192 && TMPDIR=$work/nobody exec setpriv --reuid 65534 --clear-groups \
+		--bounding-set=-all --inh-caps=-all $replay --transport rdma "$@") \
+		> "$work/out" 2> "$work/error"
+}
+nobody --block 4K --pool 2M --staging 2M || { cat "$work/out" "$work/error"; exit 1; }
+whole "$work/out"
+rc=0
+nobody || rc=$?
+[ $rc = 77 ] && grep -q 'RLIMIT_MEMLOCK' "$work/error" || { cat "$work/error"; exit 1; }
 rmdir "$work/nobody"
-ran=$((ran + 1))
+ran=$((ran + 3))
 
 run --json
 mv "$work/out" "$work/json"

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 #include "perf/common/machine.h"
 
 #define WAIT_STEPS 1000		/* of 10 ms */
+#define WORDS_MAX 16		/* of a command */
 
 int daemon_program_path(const char *name, char *path, size_t size)
 {
@@ -87,8 +89,30 @@ static int write_config(const struct daemon *d, const char *config)
 	return fclose(f) ? -errno : 0;
 }
 
+struct command {
+	char program[320], tent_sim[320];
+	const char *const *sim;	/* options of tent_sim; NULL: not by it */
+};
+
+static void exec_command(const struct command *c, char *config)
+{
+	char *words[WORDS_MAX + 5];
+	int nr = 0;
+
+	if (c->sim)
+		words[nr++] = (char *)(uintptr_t)c->tent_sim;
+	for (int i = 0; c->sim && c->sim[i] && nr < WORDS_MAX; i++)
+		words[nr++] = (char *)(uintptr_t)c->sim[i];
+	words[nr++] = (char *)(uintptr_t)c->program;
+	words[nr++] = (char *)(uintptr_t)"--config";
+	words[nr++] = config;
+	words[nr] = NULL;
+	execv(words[0], words);
+	fprintf(stderr, "exec %s: %s\n", words[0], strerror(errno));
+}
+
 /* In the child: becomes tentd, or ends with 127. */
-static void become_daemon(const struct daemon *d, const char *program)
+static void become_daemon(const struct daemon *d, const struct command *c)
 {
 	char config[128], log[128];
 	int fd;
@@ -100,8 +124,7 @@ static void become_daemon(const struct daemon *d, const char *program)
 	fd = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
 		_exit(127);
-	execl(program, "tentd", "--config", config, (char *)NULL);
-	fprintf(stderr, "exec %s: %s\n", program, strerror(errno));
+	exec_command(c, config);
 	_exit(127);
 }
 
@@ -146,14 +169,16 @@ static int make_folder(struct daemon *d)
 	return -errno;
 }
 
-int daemon_start(struct daemon *d, const char *config)
+int daemon_start_on(struct daemon *d, const char *config, const char *const *sim)
 {
-	char program[320];
+	struct command c = { .sim = sim };
 	int rc;
 
 	*d = (struct daemon) { 0 };
-	if (!find_program("tools/tentd", program, sizeof(program)))
+	if (!find_program("tools/tentd", c.program, sizeof(c.program)))
 		return fail(d, "build/tools/tentd is not built", -ENOENT);
+	if (sim && !find_program("tent-sim", c.tent_sim, sizeof(c.tent_sim)))
+		return fail(d, "build/tent-sim is not built", -ENOENT);
 	rc = make_folder(d);
 	if (rc)
 		return fail(d, "temporary folder", rc);
@@ -166,9 +191,14 @@ int daemon_start(struct daemon *d, const char *config)
 	if (d->pid < 0)
 		return fail(d, "fork", -errno);
 	if (d->pid == 0)
-		become_daemon(d, program);
+		become_daemon(d, &c);
 	rc = await(d);
 	return rc ? fail(d, "it does not accept clients", rc) : 0;
+}
+
+int daemon_start(struct daemon *d, const char *config)
+{
+	return daemon_start_on(d, config, NULL);
 }
 
 static void remove_folder(const struct daemon *d)

@@ -22,6 +22,8 @@ struct daemon {
  * Returns once the socket accepts. 0, or -1 after saying why on stderr with the
  * daemon's own words. */
 int daemon_start(struct daemon *d, const char *config);
+/* The same by tent-sim: on software ConnectX devices. sim: its options; NULL ends them. */
+int daemon_start_on(struct daemon *d, const char *config, const char *const *sim);
 
 /* SIGTERM, waits, removes the folder. The exit status, or 128 + signal. Safe on
  * a zeroed struct. */

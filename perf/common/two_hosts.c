@@ -62,7 +62,7 @@ static bool make_namespaces(struct two_hosts *h)
 	return false;
 }
 
-static bool join(struct two_hosts *h)
+static bool join(struct two_hosts *h, unsigned int mtu)
 {
 	two_hosts_enter(h, 0);
 	if (!run(h, "ip link add " PORT " type veth peer name " PORT " netns /proc/%d/fd/%d",
@@ -73,7 +73,7 @@ static bool join(struct two_hosts *h)
 		two_hosts_enter(h, i);
 		if (!run(h, "ip link set lo up") ||
 		    !run(h, "ip addr add %s/24 dev " PORT, h->address[i]) ||
-		    !run(h, "ip link set " PORT " up"))
+		    !run(h, "ip link set " PORT " mtu %u up", mtu))
 			return false;
 	}
 	return true;
@@ -93,10 +93,17 @@ void two_hosts_close(struct two_hosts *h)
 	h->home = -1;
 }
 
-void two_hosts_open(struct two_hosts *h)
+void two_hosts_here(struct two_hosts *h, const char *why)
 {
 	*h = (struct two_hosts) { .home = -1, .host = { -1, -1 } };
-	if (!make_namespaces(h) || !join(h))
+	snprintf(h->why, sizeof(h->why), "%s", why);
+	two_hosts_close(h);
+}
+
+void two_hosts_open(struct two_hosts *h, unsigned int mtu)
+{
+	*h = (struct two_hosts) { .home = -1, .host = { -1, -1 } };
+	if (!make_namespaces(h) || !join(h, mtu))
 		two_hosts_close(h);
 	else
 		two_hosts_enter(h, -1);

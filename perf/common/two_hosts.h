@@ -15,8 +15,11 @@ struct two_hosts {
 	char why[160];		/* there is only this host: why; else "" */
 };
 
-/* To be called before this process has threads. What goes wrong ends in why. */
-void two_hosts_open(struct two_hosts *h);
+/* mtu: of the cable. To be called before this process has threads. What goes wrong ends in
+ * why. */
+void two_hosts_open(struct two_hosts *h, unsigned int mtu);
+/* There is only this host, because. */
+void two_hosts_here(struct two_hosts *h, const char *why);
 void two_hosts_close(struct two_hosts *h);
 
 /* This thread goes to host 0 or 1, or with -1 home; what it starts there stays there.

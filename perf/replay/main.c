@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "perf/common/bench.h"
@@ -15,6 +16,7 @@
 #include "perf/replay/replay.h"
 
 #define TITLE "a KV-cache trace through shared-memory rings, every byte verified"
+#define NOT_SHOWN 77	/* exit status: it could not be here */
 #define TRACE "perf/traces/conversation_trace.jsonl"
 
 static struct options options = {
@@ -33,8 +35,10 @@ static const struct arg args[] = {
 	  "arrivals evenly between the trace's 3 s timestamps" },
 	{ "mode", ARG_CHOICE, &options.mode, 0, 0, "daemon|thread|caller",
 	  "where the engine runs" },
-	{ "transport", ARG_CHOICE, &options.transport, 0, 0, "shm|tcp",
-	  "tcp: store and server on two hosts, a tentd on each" },
+	{ "transport", ARG_CHOICE, &options.transport, 0, 0, "shm|tcp|rdma",
+	  "but shm: store and server on two hosts, a tentd on each" },
+	{ "device", ARG_TEXT, &options.device, 0, 0, NULL,
+	  "with --transport rdma: mlx5 device of this machine, instead of software ones" },
 	{ "engine", ARG_TEXT, &options.engine, 0, 0, NULL,
 	  "unix:PATH of a running tentd, instead of one of our own" },
 	{ "idle", ARG_CHOICE, &options.idle, 0, 0, "busy|adaptive",
@@ -56,7 +60,7 @@ static const struct arg args[] = {
 	  "one queue for all, in our own engine" },
 	{ "seed", ARG_NUMBER, &options.seed, 0, UINT32_MAX, NULL, "of block contents and jitter" },
 	{ "kills", ARG_NUMBER, &options.kills, 0, 100000, NULL,
-	  "times that one of the two tentd is killed, by chance; with --transport tcp" },
+	  "times that one of the two tentd is killed, by chance; between two hosts" },
 	{ "out", ARG_TEXT, &options.out, 0, 0, NULL,
 	  "folder for the distributions and the picture" },
 	ARG_JSON(&options.json),
@@ -67,6 +71,29 @@ static int refuse(const char *text)
 {
 	fprintf(stderr, "replay: %s\n", text);
 	return 2;
+}
+
+/* A card's memory is locked, the store's by its engine, the server's by its own. A software
+ * device locks by io_uring, of which the kernel counts what all of a user's processes have. */
+static int check_locked(const struct options *o)
+{
+	uint64_t there = store_size(o), here = o->staging + (o->checkpoint_flood ? o->flood : 0);
+	uint64_t bytes = options_simulate(o) ? there + here : there > here ? there : here;
+	void *p;
+	bool ok;
+
+	if (o->transport != OVER_RDMA)
+		return 0;
+	p = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	ok = p != MAP_FAILED && mlock2(p, bytes, MLOCK_ONFAULT) == 0;
+	if (p != MAP_FAILED)
+		munmap(p, bytes);
+	if (ok)
+		return 0;
+	fprintf(stderr, "replay: --transport rdma locks %llu MiB, which RLIMIT_MEMLOCK "
+		"(ulimit -l) does not permit\n",
+		(unsigned long long)(bytes >> 20));
+	return NOT_SHOWN;
 }
 
 /* What one option's range cannot say. */
@@ -84,10 +111,12 @@ static int check_options(const struct options *o)
 		return refuse("--flood must hold at least one block");
 	if (o->engine && (o->no_priorities || o->mode != MODE_DAEMON))
 		return refuse("--engine is a running tentd: it has its own mode and priorities");
-	if (o->transport == OVER_TCP && (o->engine || o->mode != MODE_DAEMON))
-		return refuse("--transport tcp starts two tentd: no --engine, no --mode");
-	if (o->kills && (o->transport != OVER_TCP || o->checkpoint_flood))
-		return refuse("--kills needs --transport tcp, without --checkpoint-flood");
+	if (o->transport != OVER_SHM && (o->engine || o->mode != MODE_DAEMON))
+		return refuse("--transport tcp and rdma start two tentd: no --engine, no --mode");
+	if (o->device && o->transport != OVER_RDMA)
+		return refuse("--device needs --transport rdma");
+	if (o->kills && (o->transport == OVER_SHM || o->checkpoint_flood))
+		return refuse("--kills needs --transport tcp or rdma, without --checkpoint-flood");
 	if (o->engine && strncmp(o->engine, "unix:", 5))
 		return refuse("--engine must be unix:PATH");
 	if (available && store_size(o) + o->staging + o->flood > available) {
@@ -104,9 +133,10 @@ static int check_options(const struct options *o)
 	return 0;
 }
 
+/* Software devices have threads of their own, which need a core now and then. */
 static void choose_cores(struct options *o)
 {
-	if (machine_cores() < 2 || o->mode == MODE_CALLER)
+	if (machine_cores() < 2 || o->mode == MODE_CALLER || options_simulate(o))
 		return;
 	o->server_core = machine_core(0);
 	o->engine_core = machine_core(1);
@@ -128,7 +158,16 @@ static bool all_well(const struct server *s)
 
 static uint32_t spinners(const struct options *o)
 {
-	return o->transport == OVER_TCP ? 3 : o->mode == MODE_CALLER ? 1 : 2;
+	return o->transport != OVER_SHM ? 3 : o->mode == MODE_CALLER ? 1 : 2;
+}
+
+/* A packet of RDMA carries 4 KiB where the cable lets it. */
+static void open_hosts(struct two_hosts *h)
+{
+	if (options.device)
+		two_hosts_here(h, "the device is this host's");
+	else if (options.transport != OVER_SHM)
+		two_hosts_open(h, options.transport == OVER_RDMA ? 9000 : 1500);
 }
 
 static int replay(struct report *r, const struct trace *trace)
@@ -143,8 +182,7 @@ static int replay(struct report *r, const struct trace *trace)
 	int rc;
 
 	machine_warn(r, spinners(&options));
-	if (options.transport == OVER_TCP)
-		two_hosts_open(&sites.net);
+	open_hosts(&sites.net);
 	machine_pin(options.server_core);
 	rc = floors_measure(&floors, &server);
 	machine_unpin();
@@ -153,7 +191,7 @@ static int replay(struct report *r, const struct trace *trace)
 	output_facts_before(r, &server, &floors);
 	machine_watch_begin(&watch);
 	rc = sites_run(&server);
-	if (options.transport == OVER_TCP)
+	if (options.transport != OVER_SHM)
 		two_hosts_close(&sites.net);
 	if (rc)
 		return 1;
@@ -174,6 +212,8 @@ int main(int argc, char **argv)
 	if (rc >= 0)
 		return rc;
 	rc = check_options(&options);
+	if (rc == 0)
+		rc = check_locked(&options);
 	if (rc)
 		return rc;
 	if (trace_load(&trace, options.trace, options.requests, error, sizeof(error)))

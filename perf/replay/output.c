@@ -84,11 +84,13 @@ int floors_measure(struct floors *f, const struct server *s)
 						(uint64_t)median(&ticks));
 	samples_free(&ticks);
 	f->memcpy_ns = measure_memcpy(s->o->block);
-	return s->o->transport == OVER_TCP ? measure_tcp(f, s) : 0;
+	return s->o->transport != OVER_SHM ? measure_tcp(f, s) : 0;
 }
 
-static void fact_hosts(struct report *r, const struct two_hosts *net)
+static void fact_hosts(struct report *r, const struct options *o, const struct two_hosts *net)
 {
+	static const char secret[] = "the engines know each other by a secret (TLS 1.3 PSK)";
+
 	report_fact(r, "mode", "two hosts: the store beside one tentd, the server beside another");
 	if (!*net->why)
 		report_fact(r, "hosts", "network namespaces, %s (store) and %s (server), joined "
@@ -96,7 +98,13 @@ static void fact_hosts(struct report *r, const struct two_hosts *net)
 	else
 		report_fact(r, "hosts", "both are this one at 127.0.0.1, with two engines: %s",
 			    net->why);
-	report_fact(r, "transport", "tcp; the engines know each other by a secret (TLS 1.3 PSK)");
+	if (o->transport == OVER_TCP)
+		report_fact(r, "transport", "tcp; %s", secret);
+	else if (o->device)
+		report_fact(r, "transport", "rdma on %s; %s", o->device, secret);
+	else
+		report_fact(r, "transport", "rdma on software ConnectX devices; %s; simulated: not "
+			    "a latency", secret);
 }
 
 static void fact_setup(struct report *r, const struct server *s)
@@ -108,8 +116,8 @@ static void fact_setup(struct report *r, const struct server *s)
 		[MODE_CALLER] = "caller: the server drives the engine itself and owns the pool",
 	};
 
-	if (o->transport == OVER_TCP)
-		fact_hosts(r, &s->sites->net);
+	if (o->transport != OVER_SHM)
+		fact_hosts(r, o, &s->sites->net);
 	else
 		report_fact(r, "mode", "%s", modes[o->mode]);
 	report_fact(r, "idle", "%s", o->engine ? "as that tentd is configured" :
@@ -165,6 +173,14 @@ static void fact_results(struct report *r, struct stats *s)
 		    (double)samples_percentile(&s->lateness_ns, 0.5) / 1e3,
 		    (double)samples_percentile(&s->lateness_ns, 0.99) / 1e3,
 		    (double)samples_max(&s->lateness_ns) / 1e3);
+}
+
+static void fact_engines(struct report *r, const struct server *s)
+{
+	if (s->o->transport == OVER_SHM)
+		return;
+	report_fact(r, "store_engine", "%s", s->sites->facts[HOST_STORE]);
+	report_fact(r, "server_engine", "%s", s->sites->facts[HOST_SERVER]);
 }
 
 static void warn_results(struct report *r, const struct options *o, struct stats *s)
@@ -231,6 +247,7 @@ void output_results(struct report *r, struct server *server)
 	};
 
 	fact_results(r, s);
+	fact_engines(r, server);
 	fact_kills(r, server);
 	warn_results(r, o, s);
 	report_table_begin(r, "latency", columns, sizeof(columns) / sizeof(*columns));
@@ -287,6 +304,16 @@ static int run_gnuplot(const char *script, const char *set)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+static const char *where(const struct options *o)
+{
+	if (o->transport == OVER_SHM)
+		return "through shared-memory rings";
+	if (o->transport == OVER_TCP)
+		return "between two hosts by TCP";
+	return o->device ? "between two engines by RDMA" :
+			   "between two hosts by simulated RDMA";
+}
+
 /* 0: drawn, or there is no gnuplot here. */
 static int draw(struct report *r, const struct options *o, const struct floors *f)
 {
@@ -298,9 +325,10 @@ static int draw(struct report *r, const struct options *o, const struct floors *
 		return -1;
 	}
 	snprintf(set, sizeof(set), "folder='%s'; pingpong_us=%.4f; memcpy_us=%.3f; "
-		 "tcp_us=%.3f; block_kib=%llu; ttft_us=%llu", o->out, f->pingpong_ns / 1e3,
-		 f->memcpy_ns / 1e3, f->tcp_ns / 1e3, (unsigned long long)(o->block >> 10),
-		 (unsigned long long)o->ttft_ms * 1000);
+		 "tcp_us=%.3f; block_kib=%llu; ttft_us=%llu; where='%s'", o->out,
+		 f->pingpong_ns / 1e3, f->memcpy_ns / 1e3, f->tcp_ns / 1e3,
+		 (unsigned long long)(o->block >> 10), (unsigned long long)o->ttft_ms * 1000,
+		 where(o));
 	rc = run_gnuplot(script, set);
 	if (rc == 127)
 		report_fact(r, "picture", "not drawn: gnuplot is not installed");

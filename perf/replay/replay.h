@@ -30,25 +30,31 @@
 #include "perf/replay/trace.h"
 
 enum replay_mode { MODE_DAEMON = 0, MODE_THREAD, MODE_CALLER };
-enum replay_transport { OVER_SHM = 0, OVER_TCP };
+enum replay_transport { OVER_SHM = 0, OVER_TCP, OVER_RDMA }; /* but shm: two hosts */
 
 struct options {
 	const char *trace;
 	const char *engine;	/* unix:PATH of a running tentd, or NULL: our own */
 	const char *out;	/* folder for data and picture, or NULL */
+	const char *device;	/* OVER_RDMA: of this machine, or NULL: software devices */
 	uint64_t requests;	/* 0: all */
 	uint64_t block, pool, staging, flood; /* bytes */
 	uint64_t speed;		/* trace seconds per second */
 	uint64_t ttft_ms;
 	uint64_t prefetch;	/* blocks per request, at most */
 	uint64_t seed;
-	uint64_t kills;		/* of engines, OVER_TCP */
+	uint64_t kills;		/* of engines, on two hosts */
 	int mode;		/* enum replay_mode */
 	int transport;		/* enum replay_transport */
 	int idle;		/* 0 busy, 1 adaptive: of an engine we start */
 	bool checkpoint_flood, no_priorities, spread, json;
 	int server_core, engine_core;	/* -1: not pinned */
 };
+
+static inline bool options_simulate(const struct options *o)
+{
+	return o->transport == OVER_RDMA && !o->device;
+}
 
 /* What is measured apart. */
 enum traffic { GET = 0, PREFETCH, CHECKPOINT, FLOOD, TRAFFIC_COUNT };
@@ -84,6 +90,7 @@ struct sites {
 	struct daemon daemons[2];	/* HOST_STORE's, HOST_SERVER's */
 	struct process store;
 	char segment[128];	/* the store's */
+	char facts[2][512];	/* at the end: what the engines say of their transport */
 };
 enum { HOST_STORE, HOST_SERVER };
 
@@ -196,7 +203,7 @@ int kills_close(struct server *s);
 
 struct server {
 	const struct options *o;
-	struct sites *sites;	/* OVER_TCP */
+	struct sites *sites;	/* two hosts */
 	const struct trace *trace;
 	tent_engine_t engine;
 	tent_segment_id_t target;
@@ -250,7 +257,7 @@ int flood_verify(struct server *s);
 
 struct floors {
 	double pingpong_ns, memcpy_ns;	/* medians; memcpy of one block */
-	double tcp_ns;			/* one block over bare sockets; OVER_TCP */
+	double tcp_ns;			/* one block over bare sockets; two hosts */
 };
 /* 0; -1 after saying why on stderr. */
 int floors_measure(struct floors *f, const struct server *s);

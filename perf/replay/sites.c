@@ -6,10 +6,13 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <tent/ctl.h>
+#include <tent/tentring.h>
 #include <unistd.h>
 
 #include "perf/common/machine.h"
@@ -152,19 +155,57 @@ static int write_secret(struct sites *t)
 	return fclose(f);
 }
 
+/* By RDMA alone, or it would be hidden that another transport had to help. */
+static void transports_json(const struct options *o, char *json, size_t size)
+{
+	*json = '\0';
+	if (o->transport == OVER_RDMA)
+		snprintf(json, size, ", \"transports\": { \"tcp\": { \"enable\": false }, "
+			 "\"rdma\": { \"enable\": true, \"devices\": \"%s\" } }",
+			 o->device ? o->device : "");
+}
+
+/* Timers of a card are too short for a machine that others use. */
 int sites_start_engine(struct sites *t, const struct options *o, int host)
 {
-	char members[256], config[768];
+	static const char *const software[] = { "--fault", "timeouts=400%", NULL };
+	char members[256], config[1024], transports[384];
 	int rc;
 
+	transports_json(o, transports, sizeof(transports));
 	engine_json(o, host == HOST_SERVER ? o->engine_core : -1, members, sizeof(members));
 	snprintf(config, sizeof(config), "%s, \"rpc_server_hostname\": \"%s\", \"peers\": { "
 		 "\"enable\": true, \"secret_file\": \"%s\" }, \"metrics\": { \"enabled\": "
-		 "false }", members, t->net.address[host], t->secret);
+		 "false }%s", members, t->net.address[host], t->secret, transports);
 	two_hosts_enter(&t->net, host);
-	rc = daemon_start(&t->daemons[host], config);
+	rc = daemon_start_on(&t->daemons[host], config, options_simulate(o) ? software : NULL);
 	two_hosts_enter(&t->net, -1);
 	return rc;
+}
+
+/* What its transport has moved. */
+static int ask_engine(struct sites *t, const struct options *o, int host)
+{
+	const char *name = o->transport == OVER_RDMA ? "rdma" : "tcp";
+	struct tent_client *c = NULL;
+	char *text = NULL;
+	json_t *json = NULL;
+	const char *facts = NULL;
+
+	if (tent_client_observe(t->daemons[host].socket, &c) == 0 &&
+	    tent_client_query(c, TENT_QUERY_STATS, &text) == 0) {
+		json = json_loads(text, 0, NULL);
+		facts = json_string_value(json_object_get(
+			json_object_get(json, "transport_facts"), name));
+	}
+	if (facts)
+		snprintf(t->facts[host], sizeof(t->facts[host]), "%s", facts);
+	else
+		fprintf(stderr, "the engine does not say what it moved by %s\n", name);
+	json_decref(json);
+	free(text);
+	tent_client_detach(c);
+	return facts ? 0 : -1;
 }
 
 static int serve_between(struct server *s, struct sites *t)
@@ -179,6 +220,8 @@ static int serve_between(struct server *s, struct sites *t)
 	if (store_start(&t->store, s->o, t->daemons[HOST_STORE].url, s->kills.shared) == 0) {
 		snprintf(t->segment, sizeof(t->segment), "%s", t->store.said);
 		rc = serve_remote(s, t->daemons[HOST_SERVER].url, t->segment);
+		for (int host = 0; host < 2 && rc == 0; host++)
+			rc = ask_engine(t, s->o, host);
 		rc |= process_stop(&t->store);
 	}
 	return rc;
@@ -199,7 +242,7 @@ static int serve_hosts(struct server *s)
 
 int sites_run(struct server *s)
 {
-	if (s->o->transport == OVER_TCP)
+	if (s->o->transport != OVER_SHM)
 		return serve_hosts(s);
 	return s->o->mode == MODE_DAEMON ? serve_daemon(s) : serve_local(s);
 }
