@@ -8,7 +8,7 @@
 #   check soak      every test; the same, ten times round every loop of chance
 #   check-vectors   what every request of tests/vectors becomes, at every door
 #   check-o3        who copies once, when the compiler is at its most eager
-#   sim             the software ConnectX: tent-sim and what it preloads
+#   sim             the software ConnectX: tent-sim and what it preloads; sim/cuda's libcuda.so.1
 #   python          the Python module; check-python tests it
 #   check-rdma      the tests of RDMA alone
 #   check-hca       programs nobody here wrote, on the software ConnectX
@@ -81,7 +81,7 @@ LIBS	:= $(B)/libtentring.a $(B)/libtentring.so $(B)/libtent.a $(B)/libtent.so \
 	   $(B)/libtent_shared.so $(B)/tent.pc $(B)/tentring.pc
 TOOLS	:= $(B)/tools/tentd $(B)/tools/tentctl
 PERF	:= $(filter-out %/cost_driver,$(call progs,perf/*.c)) $(B)/perf/replay
-TESTS	:= $(call progs,tests/test_*.c tests/test_*.cpp sim/hca/tests/test_*.c)
+TESTS	:= $(call progs,tests/test_*.c tests/test_*.cpp sim/hca/tests/test_*.c sim/cuda/tests/test_*.c)
 # They need all of what a machine has one pool of, huge pages or locked memory: nothing may run
 # beside them.
 ALONE	:= $(addprefix $(B)/,$(addprefix tests/test_,attack_pages control_query engine_pages ring_mem \
@@ -258,6 +258,20 @@ $(B)/sim/hca/tests/fuzz_hca_wqe $(B)/sim/hca/tests/fuzz_hca_packet: \
 $(B)/sim/hca/tests/fuzz_hca_command: $(B)/sim/hca/tests/common/program.o
 $(B)/sim/hca/tests/fuzz_hca_cm: $(B)/sim/hca/tests/common/cm_env.o
 
+# ---- the stand-in for the CUDA driver -------------------------------------------
+
+# Nothing of the product is in it either. What is dlopen()ed finds it by LD_LIBRARY_PATH.
+CUDA	:= $(B)/sim/cuda/libcuda.so.1
+sim: $(CUDA)
+$(CUDA): $(call objs,sim/cuda/*.c)
+	@echo "  LD      $@"
+	$(Q)$(CC) -shared -Wl,-soname,$(@F) $(ALL_LDFLAGS) -o $@ $^
+$(B)/sim/cuda/tests/%: $(B)/sim/cuda/tests/%.o $(call objs,sim/cuda/*.c)
+	$(call link,-lcmocka)
+$(B)/sim/cuda/tests/test_cuda_driver: | $(CUDA)
+# What it exports, as the software ConnectX takes it.
+$(B)/sim/cuda/tests/test_cuda_share: $(HCA)
+
 # What tests share; each program takes what it needs.
 COMMON	:= $(B)/tests/common.a
 COMMON_OBJS := $(call objs,tests/common/*.c)
@@ -271,7 +285,7 @@ $(B)/tests/test_tls: LDLIBS += -lssl -lcrypto
 # The declarations of the CUDA driver, against those of a toolkit where there is one.
 CUDA_H	:= $(firstword $(wildcard $(addsuffix /include/cuda.h,$(CUDA_HOME) $(CUDA_PATH) /usr/local/cuda \
 	/usr/local/cuda-*)))
-$(B)/tests/test_cuda_api.o: ALL_CFLAGS += $(if $(CUDA_H),-isystem $(dir $(CUDA_H)))
+$(B)/tests/test_cuda_api.o $(B)/sim/cuda/tests/test_cuda_calls.o: ALL_CFLAGS += $(if $(CUDA_H),-isystem $(dir $(CUDA_H)))
 # On software devices, which the program has its own child run on.
 $(addprefix $(B)/tests/test_,dv_device dv_qp dv_reference rdma_hosts): | $(SIM)
 $(B)/tests/test_cpp $(B)/tests/examples/cpp_api: LDLIBS += -lstdc++

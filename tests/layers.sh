@@ -48,6 +48,8 @@ includes $hca/uverbs "$hca/uverbs/|$hca/engine/engine\.h\"|$hca/mem/user\.h\""
 includes $hca/host "$hca/host/|$hca/wire/|$hca/engine/engine\.h\"|$hca/cm/holder\.h\""
 includes $hca/tool "$hca/tool/|$hca/host/"
 includes $hca/front "$hca/front/|$hca/uverbs/|$hca/(cm/cm|doorbell/doorbell|engine/engine|host/(host|tree)|mem/(fault|umem)|wire/wire)\.h\""
+# The stand-in for the CUDA driver; its tests show that the ConnectX takes its dma-bufs.
+includes sim/cuda 'sim/cuda/|sim/hca/mem/umem\.h"'
 complain "the card asks the system for memory only" "$(grep -rnE \
 	'include[[:space:]]*<(sys/|linux/|unistd|pthread|time|signal|poll|fcntl|sched)' $hca/engine)"
 

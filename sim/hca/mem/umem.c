@@ -18,6 +18,7 @@
 #include "sim/hca/mem/umem.h"
 #include "sim/hca/mem/umem_list.h"
 #include "sim/hca/mem/watch.h"
+#include "sim/hca/mem/window.h"
 
 struct umem {
 	struct umem *next, **link;	/* in the list of all */
@@ -164,13 +165,14 @@ int umem_pin(struct umem **out, uint64_t address, uint64_t length, bool for_writ
 /* Our own mapping keeps the pages; a file that is cut short is gone for a device too. */
 int umem_pin_fd(struct umem **out, int fd, uint64_t offset, uint64_t length, bool for_writing)
 {
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), head = offset % page;
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), head;
+	int rc = window_enter(fd, &offset, length);
 	struct umem *m;
 	void *mapping;
-	int rc;
 
-	if (!length || length > SIZE_MAX / 2 || offset > INT64_MAX)
+	if (rc || !length || length > SIZE_MAX / 2 || offset > INT64_MAX)
 		return -EINVAL;
+	head = offset % page;
 	mapping = sys_map_shared(head + length, PROT_READ | (for_writing ? PROT_WRITE : 0), 0,
 				 fd, offset - head);
 	if (mapping == MAP_FAILED)

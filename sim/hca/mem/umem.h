@@ -21,8 +21,8 @@ struct umem;
  * parent's answer -EFAULT. */
 int umem_pin(struct umem **out, uint64_t address, uint64_t length, bool for_writing);
 
-/* The same for a range of a file that can be mapped: a dma-buf, or a memfd in its place.
- * fd is not kept. */
+/* The same for a range of a file that can be mapped: a dma-buf, or a memfd in its place, or a
+ * window of it (window.h). fd is not kept. */
 int umem_pin_fd(struct umem **out, int fd, uint64_t offset, uint64_t length, bool for_writing);
 
 void umem_release(struct umem *m);

@@ -20,6 +20,7 @@
 
 #include <cmocka.h>
 
+#include "sim/hca/mem/window.h"
 #include "sim/hca/tests/common/pages.h"
 
 static void device_and_program_share_bytes(void **state)
@@ -304,6 +305,30 @@ static void a_file_is_reached_by_its_offsets(void **state)
 	assert_int_equal(umem_pin_fd(&m, fd, 0, PAGE, false), -EBADF);
 }
 
+/* What follows at a descriptor's position says which part of the file it is. */
+static void a_window_has_its_own_offsets_and_end(void **state)
+{
+	const struct window w = { .magic = WINDOW_MAGIC, .start = PAGE, .length = 2 * PAGE };
+	int fd = memfd_create("dmabuf", MFD_CLOEXEC);
+	uint8_t got[4];
+	struct umem *m;
+
+	(void)state;
+	assert_int_equal(pwrite(fd, &w, sizeof(w), 4 * PAGE), sizeof(w));
+	assert_int_equal(pwrite(fd, "abcd", 4, PAGE + 100), 4);
+	assert_int_equal(lseek(fd, 4 * PAGE, SEEK_SET), 4 * PAGE);
+	assert_int_equal(umem_pin_fd(&m, fd, 100, 4, true), 0);
+	assert_int_equal(umem_read(m, 0, got, 4), 0);
+	assert_memory_equal(got, "abcd", 4);
+	umem_release(m);
+	assert_int_equal(umem_pin_fd(&m, fd, 1, 2 * PAGE, true), -EINVAL);
+	assert_int_equal(umem_pin_fd(&m, fd, UINT64_MAX, 2, true), -EINVAL);
+	assert_int_equal(lseek(fd, 4 * PAGE + 8, SEEK_SET), 4 * PAGE + 8);
+	assert_int_equal(umem_pin_fd(&m, fd, 1, 2 * PAGE, true), 0);
+	umem_release(m);
+	close(fd);
+}
+
 /* Accesses go on while the pages change hands under them. */
 struct race {
 	struct umem *m;
@@ -361,6 +386,7 @@ int main(void)
 		cmocka_unit_test(dropping_is_heard_of_too),
 		cmocka_unit_test(a_range_of_several_pins_is_one),
 		cmocka_unit_test(a_file_is_reached_by_its_offsets),
+		cmocka_unit_test(a_window_has_its_own_offsets_and_end),
 		cmocka_unit_test(a_copy_in_progress_ends_in_the_old_pages),
 	};
 
