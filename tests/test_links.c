@@ -6,7 +6,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <netinet/in.h>
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -261,31 +260,10 @@ static void strangers_get_less_room_than_peers(void **state)
 
 /* ---- many -------------------------------------------------------------- */
 
-static void *shake_hands(void *arg)
-{
-	struct wire *w = arg;
-
-	wire_dial(w, &at);
-	wire_send(w, wire_hello(1000 + (uint64_t)w->fd));
-	return NULL;
-}
-
 static void a_hundred_shake_hands_at_once(void **state)
 {
-	static struct wire wires[100];
-	pthread_t threads[100];
-
 	(void)state;
-	for (int i = 0; i < 100; i++)
-		assert_int_equal(pthread_create(&threads[i], NULL, shake_hands, &wires[i]), 0);
-	for (int i = 0; i < 100; i++)
-		pthread_join(threads[i], NULL);
-	for (int i = 0; i < 100; i++)
-		json_decref(wire_expect(&wires[i], "hello"));
-	for (int i = 0; i < 100; i++)
-		wire_ping(&wires[i]);
-	for (int i = 0; i < 100; i++)
-		wire_close(&wires[i]);
+	wire_shake_hands(&at, NULL);
 }
 
 /* Who says nothing, or a byte now and then, loses his place to those who come. */

@@ -5,7 +5,6 @@
  * keeps an honest peer from being served.
  */
 #define _GNU_SOURCE
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -359,32 +358,10 @@ static void wrong_frames_inside_end_the_link_and_no_other(void **state)
 
 /* ---- many, and slow ---------------------------------------------------- */
 
-static void *shake_hands(void *arg)
-{
-	struct wire *w = arg;
-
-	wire_dial(w, &at);
-	if (!wire_secret(w, knows))
-		wire_send(w, wire_hello(1000 + (uint64_t)w->fd));
-	return NULL;
-}
-
 static void a_hundred_shake_hands_at_once(void **state)
 {
-	static struct wire wires[100];
-	pthread_t threads[100];
-
 	(void)state;
-	for (int i = 0; i < 100; i++)
-		assert_int_equal(pthread_create(&threads[i], NULL, shake_hands, &wires[i]), 0);
-	for (int i = 0; i < 100; i++)
-		pthread_join(threads[i], NULL);
-	for (int i = 0; i < 100; i++)
-		json_decref(wire_expect(&wires[i], "hello"));
-	for (int i = 0; i < 100; i++) {
-		wire_ping(&wires[i]);
-		wire_close(&wires[i]);
-	}
+	wire_shake_hands(&at, knows);
 }
 
 static void a_crowd_that_proves_nothing_keeps_nobody_out(void **state)

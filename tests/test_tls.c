@@ -4,15 +4,11 @@
  * that do not. The other end is ours, or OpenSSL as its headers have it.
  */
 #define _GNU_SOURCE
-#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 #include <openssl/err.h>
@@ -22,45 +18,18 @@
 
 #include "engine/tls.h"
 #include "engine/tls_api.h"
+#include "tests/common/secret.h"
 
 #define NR(list) (sizeof(list) / sizeof(list[0]))
-#define SECRET "0123456789abcdef0123456789abcdef"
 #define OTHER "0123456789abcdef0123456789abcdeF"
-
-static char folder[] = "/tmp/tent-tls-XXXXXX", path[64];
-
-static void write_secret(const char *text, mode_t mode)
-{
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-
-	assert_true(fd >= 0);
-	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-	assert_int_equal(fchmod(fd, mode), 0);
-	close(fd);
-}
-
-static int setup(void **state)
-{
-	(void)state;
-	assert_non_null(mkdtemp(folder));
-	snprintf(path, sizeof(path), "%s/secret", folder);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	unlink(path);
-	return rmdir(folder);
-}
 
 static struct tls *open_with(const char *secret)
 {
 	struct tls *tls = NULL;
 	char error[512];
 
-	write_secret(secret, 0600);
-	if (tls_open(&tls, path, error, sizeof(error)))
+	secret_write(secret, 0600);
+	if (tls_open(&tls, secret_path, error, sizeof(error)))
 		fail_msg("%s", error);
 	return tls;
 }
@@ -513,5 +482,5 @@ int main(void)
 		cmocka_unit_test(a_certificate_is_no_secret),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, secret_setup, secret_teardown);
 }

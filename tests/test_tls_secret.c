@@ -14,44 +14,17 @@
 #include <cmocka.h>
 
 #include "engine/tls.h"
+#include "tests/common/secret.h"
 
 #define NR(list) (sizeof(list) / sizeof(list[0]))
-#define SECRET "0123456789abcdef0123456789abcdef"
-
-static char folder[] = "/tmp/tent-tls-XXXXXX", path[64];
-
-static void write_secret(const char *text, mode_t mode)
-{
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-
-	assert_true(fd >= 0);
-	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
-	assert_int_equal(fchmod(fd, mode), 0);
-	close(fd);
-}
-
-static int setup(void **state)
-{
-	(void)state;
-	assert_non_null(mkdtemp(folder));
-	snprintf(path, sizeof(path), "%s/secret", folder);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	unlink(path);
-	return rmdir(folder);
-}
 
 static void expect_refused(const char *why)
 {
 	uint8_t secret[TLS_SECRET_MAX];
 	char error[512] = "";
 
-	assert_int_equal(tls_secret_read(path, secret, error, sizeof(error)), 0);
-	if (!strstr(error, why) || !strstr(error, path) || !strstr(error, "allowed: "))
+	assert_int_equal(tls_secret_read(secret_path, secret, error, sizeof(error)), 0);
+	if (!strstr(error, why) || !strstr(error, secret_path) || !strstr(error, "allowed: "))
 		fail_msg("\"%s\" does not say %s", error, why);
 }
 
@@ -63,36 +36,36 @@ static void a_file_that_others_can_use_is_refused(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < NR(modes); i++) {
-		write_secret(SECRET, modes[i]);
+		secret_write(SECRET, modes[i]);
 		expect_refused("others can use it");
 	}
 	for (mode_t mode = 0400; mode <= 0600; mode += 0200) {
-		write_secret(SECRET, mode);
-		assert_int_equal(tls_secret_read(path, secret, error, sizeof(error)), 32);
-		unlink(path);
+		secret_write(SECRET, mode);
+		assert_int_equal(tls_secret_read(secret_path, secret, error, sizeof(error)), 32);
+		unlink(secret_path);
 	}
 }
 
 static void a_file_of_another_user_is_refused(void **state)
 {
 	(void)state;
-	write_secret(SECRET, 0600);
-	assert_int_equal(chown(path, 65534, 65534), 0);	/* tests run as root */
+	secret_write(SECRET, 0600);
+	assert_int_equal(chown(secret_path, 65534, 65534), 0);	/* tests run as root */
 	expect_refused("the file of user 65534");
-	unlink(path);
+	unlink(secret_path);
 }
 
 static void what_is_no_regular_file_is_refused_without_waiting(void **state)
 {
 	(void)state;
-	unlink(path);
+	unlink(secret_path);
 	expect_refused("No such file");
-	assert_int_equal(mkfifo(path, 0600), 0);
+	assert_int_equal(mkfifo(secret_path, 0600), 0);
 	expect_refused("no regular file");
-	unlink(path);
-	assert_int_equal(mkdir(path, 0700), 0);
+	unlink(secret_path);
+	assert_int_equal(mkdir(secret_path, 0700), 0);
 	expect_refused("no regular file");
-	rmdir(path);
+	rmdir(secret_path);
 }
 
 static void a_secret_has_32_to_256_printable_characters(void **state)
@@ -104,24 +77,24 @@ static void a_secret_has_32_to_256_printable_characters(void **state)
 	memset(text, 'x', 258);
 	for (size_t length = 256; length <= 258; length++) {
 		text[length] = '\0';
-		write_secret(text, 0600);
+		secret_write(text, 0600);
 		if (length > 256)
 			expect_refused("more than 256");
 		else
-			assert_int_equal(tls_secret_read(path, secret, error, sizeof(error)),
+			assert_int_equal(tls_secret_read(secret_path, secret, error, sizeof(error)),
 					 length);
 		text[length] = 'x';
 	}
 	text[256] = '\n';
 	text[257] = '\0';
-	write_secret(text, 0600);
-	assert_int_equal(tls_secret_read(path, secret, error, sizeof(error)), 256);
+	secret_write(text, 0600);
+	assert_int_equal(tls_secret_read(secret_path, secret, error, sizeof(error)), 256);
 	text[31] = '\0';
-	write_secret(text, 0600);
+	secret_write(text, 0600);
 	expect_refused("31 characters");
-	write_secret("", 0600);
+	secret_write("", 0600);
 	expect_refused("0 characters");
-	write_secret("\n", 0600);
+	secret_write("\n", 0600);
 	expect_refused("0 characters");
 }
 
@@ -135,13 +108,13 @@ static void a_secret_is_one_line_and_no_message_shows_it(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < NR(wrong); i++) {
-		write_secret(wrong[i], 0600);
+		secret_write(wrong[i], 0600);
 		expect_refused("character 33 ");
-		tls_secret_read(path, secret, error, sizeof(error));
+		tls_secret_read(secret_path, secret, error, sizeof(error));
 		assert_null(strstr(error, SECRET));
 	}
-	write_secret(SECRET "\n", 0600);
-	assert_int_equal(tls_secret_read(path, secret, error, sizeof(error)), 32);
+	secret_write(SECRET "\n", 0600);
+	assert_int_equal(tls_secret_read(secret_path, secret, error, sizeof(error)), 32);
 	assert_memory_equal(secret, SECRET, 32);
 }
 
@@ -155,5 +128,5 @@ int main(void)
 		cmocka_unit_test(a_secret_is_one_line_and_no_message_shows_it),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, secret_setup, secret_teardown);
 }

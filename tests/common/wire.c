@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -262,6 +263,42 @@ void wire_join(struct wire *w, const struct engine_address *a, uint64_t epoch)
 	wire_dial(w, a);
 	wire_send(w, wire_hello(epoch));
 	json_decref(wire_expect(w, "hello"));
+}
+
+struct shaker {
+	struct wire wire;
+	const struct engine_address *at;
+	const struct tls *tls;
+	pthread_t thread;
+};
+
+static void *shake_hands(void *arg)
+{
+	struct shaker *s = arg;
+
+	wire_dial(&s->wire, s->at);
+	if (!s->tls || !wire_secret(&s->wire, s->tls))
+		wire_send(&s->wire, wire_hello(1000 + (uint64_t)s->wire.fd));
+	return NULL;
+}
+
+void wire_shake_hands(const struct engine_address *a, const struct tls *tls)
+{
+	static struct shaker all[100];
+
+	for (int i = 0; i < 100; i++) {
+		all[i].at = a;
+		all[i].tls = tls;
+		assert_int_equal(pthread_create(&all[i].thread, NULL, shake_hands, &all[i]), 0);
+	}
+	for (int i = 0; i < 100; i++)
+		pthread_join(all[i].thread, NULL);
+	for (int i = 0; i < 100; i++)
+		json_decref(wire_expect(&all[i].wire, "hello"));
+	for (int i = 0; i < 100; i++) {
+		wire_ping(&all[i].wire);
+		wire_close(&all[i].wire);
+	}
 }
 
 void wire_ping(struct wire *w)

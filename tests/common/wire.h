@@ -53,6 +53,8 @@ void wire_expect_end(struct wire *w);
 json_t *wire_hello(uint64_t epoch);
 /* Dials and says hello. */
 void wire_join(struct wire *w, const struct engine_address *a, uint64_t epoch);
+/* A hundred at once, with their proofs where tls is given; all are served. */
+void wire_shake_hands(const struct engine_address *a, const struct tls *tls);
 /* Asks for a sign of life and gets it. */
 void wire_ping(struct wire *w);
 
