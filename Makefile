@@ -91,7 +91,8 @@ DOORS	:= $(addprefix $(B)/tests/vectors/door_,lib ring cpp)
 FUZZERS	:= $(call progs,tests/fuzz_*.c sim/hca/tests/fuzz_*.c)
 # Tests that are scripts: they build, start and trace whole programs.
 SCRIPTS	:= tests/symbols.sh tests/abi.sh tests/readme_examples.sh tests/installed.sh tests/frozen.sh tests/foreign.sh \
-	   tests/vectors.sh tests/strace_busy.sh tests/replay.sh tests/replay_kills.sh tests/perf.sh
+	   tests/vectors.sh tests/strace_busy.sh tests/replay.sh tests/replay_kills.sh tests/perf.sh \
+	   tests/rdma_capture.sh
 
 all: $(LIBS) $(TOOLS) $(PERF)
 
@@ -355,8 +356,8 @@ check-hca: deps-hca
 # Those of RDMA alone, on the software ConnectX.
 RDMA_TESTS := $(filter $(B)/tests/test_dv_% $(B)/tests/test_rdma_%,$(TESTS))
 check-rdma: deps
-	@$(MAKE) --no-print-directory $(TOOLS) $(RDMA_TESTS)
-	@tests/run.sh $(RDMA_TESTS)
+	@$(MAKE) --no-print-directory all $(RDMA_TESTS)
+	@tests/run.sh $(RDMA_TESTS) -- $(filter tests/rdma_%,$(SCRIPTS))
 
 check-python: deps-python
 	@$(MAKE) --no-print-directory python tools $(DOORS)

@@ -10,10 +10,10 @@ check="libcmocka-dev g++ clang libclang-rt-14-dev binutils strace abigail-tools 
 	universal-ctags mandoc python3 qemu-user-static gcc-12-multilib libc6-dev-i386
 	gcc-aarch64-linux-gnu libc6-dev-arm64-cross librdmacm-dev
 	libssl-dev libmicrohttpd-dev libcurl4-openssl-dev
-	libhiredis-dev etcd-server redis-server iptables"
+	libhiredis-dev etcd-server redis-server iptables tshark"
 # Programs that nobody here wrote, to judge the software ConnectX.
 hca="ibverbs-providers ibverbs-utils rdmacm-utils rdma-core perftest ucx-utils libfabric-bin
-	python3-pyverbs tshark"
+	python3-pyverbs"
 # The Python module, built and tested.
 python="g++ python3 python3-dev pybind11-dev python3-pytest python3-numpy"
 

@@ -13,8 +13,6 @@
 
 #include "perf/common/two_hosts.h"
 
-#define PORT "tent0"	/* the cable's end on each of them */
-
 static int here(void)
 {
 	return open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
@@ -65,15 +63,15 @@ static bool make_namespaces(struct two_hosts *h)
 static bool join(struct two_hosts *h, unsigned int mtu)
 {
 	two_hosts_enter(h, 0);
-	if (!run(h, "ip link add " PORT " type veth peer name " PORT " netns /proc/%d/fd/%d",
-		 (int)getpid(), h->host[1]))
+	if (!run(h, "ip link add " TWO_HOSTS_PORT " type veth peer name " TWO_HOSTS_PORT
+		 " netns /proc/%d/fd/%d", (int)getpid(), h->host[1]))
 		return false;
 	for (int i = 0; i < 2; i++) {
 		snprintf(h->address[i], sizeof(h->address[i]), "10.77.1.%d", i + 1);
 		two_hosts_enter(h, i);
 		if (!run(h, "ip link set lo up") ||
-		    !run(h, "ip addr add %s/24 dev " PORT, h->address[i]) ||
-		    !run(h, "ip link set " PORT " mtu %u up", mtu))
+		    !run(h, "ip addr add %s/24 dev " TWO_HOSTS_PORT, h->address[i]) ||
+		    !run(h, "ip link set " TWO_HOSTS_PORT " mtu %u up", mtu))
 			return false;
 	}
 	return true;

@@ -9,6 +9,8 @@
 
 #include <stdint.h>
 
+#define TWO_HOSTS_PORT "tent0"	/* the cable's end on each of them */
+
 struct two_hosts {
 	int home, host[2];	/* namespaces; -1: there is only this host */
 	char address[2][16];	/* IPv4 */

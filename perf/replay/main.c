@@ -39,6 +39,8 @@ static const struct arg args[] = {
 	  "but shm: store and server on two hosts, a tentd on each" },
 	{ "device", ARG_TEXT, &options.device, 0, 0, NULL,
 	  "with --transport rdma: mlx5 device of this machine, instead of software ones" },
+	{ "capture", ARG_TEXT, &options.capture, 0, 0, NULL,
+	  "with --transport rdma, on software devices: pcap file of all packets" },
 	{ "engine", ARG_TEXT, &options.engine, 0, 0, NULL,
 	  "unix:PATH of a running tentd, instead of one of our own" },
 	{ "idle", ARG_CHOICE, &options.idle, 0, 0, "busy|adaptive",
@@ -115,6 +117,8 @@ static int check_options(const struct options *o)
 		return refuse("--transport tcp and rdma start two tentd: no --engine, no --mode");
 	if (o->device && o->transport != OVER_RDMA)
 		return refuse("--device needs --transport rdma");
+	if (o->capture && !options_simulate(o))
+		return refuse("--capture needs --transport rdma, without --device");
 	if (o->kills && (o->transport == OVER_SHM || o->checkpoint_flood))
 		return refuse("--kills needs --transport tcp or rdma, without --checkpoint-flood");
 	if (o->engine && strncmp(o->engine, "unix:", 5))

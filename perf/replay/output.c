@@ -181,6 +181,8 @@ static void fact_engines(struct report *r, const struct server *s)
 		return;
 	report_fact(r, "store_engine", "%s", s->sites->facts[HOST_STORE]);
 	report_fact(r, "server_engine", "%s", s->sites->facts[HOST_SERVER]);
+	if (s->o->capture)
+		report_fact(r, "captured_packets", "%s", s->sites->capture.said);
 }
 
 static void warn_results(struct report *r, const struct options *o, struct stats *s)

@@ -20,6 +20,7 @@
 #include <stdint.h>
 #include <tent/tent.h>
 
+#include "perf/common/capture.h"
 #include "perf/common/complain.h"
 #include "perf/common/daemon.h"
 #include "perf/common/process.h"
@@ -36,6 +37,7 @@ struct options {
 	const char *trace;
 	const char *engine;	/* unix:PATH of a running tentd, or NULL: our own */
 	const char *out;	/* folder for data and picture, or NULL */
+	const char *capture;	/* simulated: pcap file of all packets, or NULL */
 	const char *device;	/* OVER_RDMA: of this machine, or NULL: software devices */
 	uint64_t requests;	/* 0: all */
 	uint64_t block, pool, staging, flood; /* bytes */
@@ -87,6 +89,7 @@ struct server;
 struct sites {
 	struct two_hosts net;
 	char secret[96];	/* path */
+	struct process capture;
 	struct daemon daemons[2];	/* HOST_STORE's, HOST_SERVER's */
 	struct process store;
 	char segment[128];	/* the store's */

@@ -168,7 +168,9 @@ static void transports_json(const struct options *o, char *json, size_t size)
 /* Timers of a card are too short for a machine that others use. */
 int sites_start_engine(struct sites *t, const struct options *o, int host)
 {
-	static const char *const software[] = { "--fault", "timeouts=400%", NULL };
+	/* Without GSO the cable carries packets as others do. */
+	static const char *const software[] = { "--fault", "timeouts=400%", "--no-gso", NULL };
+	const char *sim[] = { software[0], software[1], o->capture ? software[2] : NULL, NULL };
 	char members[256], config[1024], transports[384];
 	int rc;
 
@@ -178,7 +180,7 @@ int sites_start_engine(struct sites *t, const struct options *o, int host)
 		 "\"enable\": true, \"secret_file\": \"%s\" }, \"metrics\": { \"enabled\": "
 		 "false }%s", members, t->net.address[host], t->secret, transports);
 	two_hosts_enter(&t->net, host);
-	rc = daemon_start_on(&t->daemons[host], config, options_simulate(o) ? software : NULL);
+	rc = daemon_start_on(&t->daemons[host], config, options_simulate(o) ? sim : NULL);
 	two_hosts_enter(&t->net, -1);
 	return rc;
 }
@@ -208,10 +210,20 @@ static int ask_engine(struct sites *t, const struct options *o, int host)
 	return facts ? 0 : -1;
 }
 
+static int start_capture(const struct server *s, struct sites *t)
+{
+	if (!*t->net.why)
+		return capture_start(&t->capture, &t->net, s->o->capture);
+	fprintf(stderr, "--capture needs two hosts: %s\n", t->net.why);
+	return -1;
+}
+
 static int serve_between(struct server *s, struct sites *t)
 {
 	int rc = -1;
 
+	if (s->o->capture && start_capture(s, t))
+		return -1;
 	for (int host = 0; host < 2; host++)
 		if (sites_start_engine(t, s->o, host))
 			return -1;
@@ -236,6 +248,7 @@ static int serve_hosts(struct server *s)
 		rc = serve_between(s, t);
 	for (int host = 0; host < 2; host++)
 		rc |= end_daemon(&t->daemons[host]);
+	rc |= capture_stop(&t->capture);
 	unlink(t->secret);
 	return rc;
 }
