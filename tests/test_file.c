@@ -88,32 +88,6 @@ static void a_sparse_file_has_offsets_beyond_4_gib(void **state)
 	assert_memory_equal(f->memory + SIZE / 2, zero, 100);
 }
 
-static void more_than_4_gib_go_in_one_transfer(void **state)
-{
-	const uint64_t size = 5ull << 30;
-	struct fix *f = *state;
-	struct transfer t;
-	uint8_t *big;
-
-	if (!getenv("TENT_SOAK"))
-		skip();
-	/* One page of memory behind the whole range would do for zeros; huge ranges of
-	 * untouched private memory are read as zeros, and the file stays sparse when read. */
-	big = mmap(NULL, size, PROT_READ | PROT_WRITE,
-		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	assert_ptr_not_equal(big, MAP_FAILED);
-	f->local = (struct region){ .base = (uintptr_t)big, .end = (uintptr_t)big + size,
-				    .addr = big };
-	assert_int_equal(ftruncate(f->file.fd, (off_t)size), 0);
-	assert_int_equal(pwrite(f->file.fd, "tail", 4, (off_t)size - 4), 4);
-	t = make(f, TENT_OPCODE_READ, 0, 0, size);
-	queue_of(f)->o.direct = false;
-	run(f, &t);
-	completed(&t);
-	assert_memory_equal(big + size - 4, "tail", 4);
-	munmap(big, size);
-}
-
 static void many_transfers_at_once_all_arrive(void **state)
 {
 	struct fix *f = *state;
@@ -312,7 +286,6 @@ int main(void)
 		BOTH(zero_bytes_complete_at_once),
 		BOTH(aligned_transfers_go_direct_and_others_do_not),
 		BOTH(a_sparse_file_has_offsets_beyond_4_gib),
-		BOTH(more_than_4_gib_go_in_one_transfer),
 		BOTH(many_transfers_at_once_all_arrive),
 		WITH(start_uring, one_enter_sets_off_all_that_was_posted),
 		BOTH(a_read_past_the_end_fails_and_says_how_far_it_came),
