@@ -45,7 +45,7 @@ static uint32_t by_control;	/* the control thread did it itself */
 static ino_t held_file;		/* HOLD_CLOSING: the memfd that it is about */
 static const char *held_name;	/* HOLD_MAKING: the same, by what it is called */
 static size_t held_length;	/* HOLD_UNMAPPING: at least */
-static sem_t held, go_on;
+static sem_t held, go_on, gone_on;
 static pthread_t control;	/* the engine's */
 
 /* ---- what is held --------------------------------------------------------- */
@@ -58,8 +58,18 @@ static void stop_here(void)
 	if (is_control)
 		store_relaxed(&by_control, 1u);
 	sem_post(&held);
-	if (!is_control)
-		sem_wait(&go_on);
+	if (is_control)
+		return;
+	sem_wait(&go_on);
+	sem_post(&gone_on);
+}
+
+/* Until it has heard it: the next that is held would take its leave. */
+static void let_go(void)
+{
+	sem_post(&go_on);
+	while (sem_wait(&gone_on) < 0)
+		;
 }
 
 static void stop_stray(void)
@@ -195,7 +205,7 @@ static void slow_gets_its_answer(struct pair *p, struct ctl_message *m)
 {
 	const struct tent_ctl_plain_reply *r = (const void *)m->bytes;
 
-	sem_post(&go_on);
+	let_go();
 	assert_int_equal(ctl_recv(p->slow.sock, m, 0), 0);
 	assert_int_equal(r->status.error, 0);
 }
@@ -251,7 +261,7 @@ static void another_is_served_while_the_memory_of_one_that_left_is_freed(void **
 	store_relaxed(&hold, (uint32_t)HOLD_UNMAPPING);
 	shutdown(p.slow.sock, SHUT_WR);
 	other_is_served(&p);
-	sem_post(&go_on);
+	let_go();
 	assert_int_equal(recv(p.slow.sock, &p, 1, 0), 0);	/* all of it is gone */
 	pair_close(&p);
 }
@@ -298,7 +308,7 @@ static void another_is_served_while_a_worker_does_not_come_out_of_a_copy(void **
 	other_is_served(&p);
 	assert_int_equal(recv(p.slow.sock, &p, 1, 0), 0);	/* left behind, after a while */
 	assert_int_equal(load_relaxed(&by_control), 0);
-	sem_post(&go_on);
+	let_go();
 	pair_close(&p);
 }
 
@@ -364,7 +374,7 @@ static void another_is_served_while_a_memfd_that_was_refused_is_closed(void **st
 	other_is_served(&p);
 	assert_int_equal(ctl_recv(p.slow.sock, &m, 0), 0);
 	assert_int_equal(r->status.rule, TENT_RULE_MEM_RANGE);
-	sem_post(&go_on);
+	let_go();
 	pair_close(&p);
 	close(fd);
 }
@@ -399,6 +409,7 @@ static int setup(void **state)
 {
 	sem_init(&held, 0, 0);
 	sem_init(&go_on, 0, 0);
+	sem_init(&gone_on, 0, 0);
 	engine_fix_setup(state);
 	store_relaxed(&control, fix.engine->thread);
 	return 0;
@@ -411,6 +422,7 @@ static int teardown(void **state)
 	engine_fix_teardown(state);
 	sem_destroy(&held);
 	sem_destroy(&go_on);
+	sem_destroy(&gone_on);
 	return 0;
 }
 
