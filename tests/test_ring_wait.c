@@ -5,11 +5,13 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
 #include "ring/client_ring.h"
 #include "ring/wake.h"
+#include "tests/common/asleep.h"
 
 #define FOREVER UINT64_MAX
 
@@ -234,23 +236,31 @@ static void waking_a_client_that_closed_its_fd_raises_no_sigpipe(void **state)
 
 /* ---- the end of a ring ----------------------------------------------------------------- */
 
-#define LATE_LOOKS 50
-#define LATE_MS 200
+#define LOOKS_MS 100
 
-static uint32_t returned;	/* the waiter did; no pair */
+static uint32_t returned;	/* the waiter did, before it sleeps elsewhere; no pair */
+static pid_t waiter;
 
-/* Ends it; and wakes a waiter that the end did not wake, so that the test can fail. */
+static bool sleeps_on(void)
+{
+	return is_asleep(getpid(), waiter) && !load_acquire(&returned);
+}
+
+/* Ends it; and wakes a waiter that the end did not wake, so that the test can fail: one that
+ * is asleep, and is so again at another look. However late one that was woken gets a CPU. */
 static void *end_ring(void *host)
 {
 	struct ring_host *h = host;
-	bool woken;
 
 	ring_host_end(h, TENT_RULE_RING_SEQ);
-	for (int i = 0; !(woken = load_acquire(&returned)) && i < LATE_LOOKS; i++)
-		poll(NULL, 0, LATE_MS);	/* no hurry: only one that sleeps for good counts */
-	if (!woken)
-		wake_futex_wake(&h->line->wake_seq);
-	return woken ? host : NULL;
+	while (!load_acquire(&returned)) {
+		if (sleeps_on() && poll(NULL, 0, LOOKS_MS) == 0 && sleeps_on()) {
+			wake_futex_wake(&h->line->wake_seq);
+			return NULL;
+		}
+		sched_yield();
+	}
+	return host;
 }
 
 static void an_ended_ring_ends_every_wait_with_its_rule(void **state)
@@ -260,6 +270,7 @@ static void an_ended_ring_ends_every_wait_with_its_rule(void **state)
 	void *woken;
 
 	returned = 0;
+	waiter = (pid_t)syscall(SYS_gettid);
 	p->ring->slice_ns = FOREVER / 4;	/* only the end itself may wake it */
 	p->ring->spin_ns = 0;
 	assert_int_equal(tent_ring_end_rule(p->ring), 0);
