@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -509,7 +510,7 @@ static int threads_with_nice(pid_t pid, long nice)
 	tasks = opendir(path);
 	assert_non_null(tasks);
 	while ((entry = readdir(tasks))) {
-		long value = 0;
+		long value = -100;
 		FILE *f;
 
 		snprintf(path, sizeof(path), "/proc/%d/task/%.16s/stat", pid, entry->d_name);
@@ -528,8 +529,12 @@ static int threads_with_nice(pid_t pid, long nice)
 
 static void its_thread_gives_way_to_all_others(void **state)
 {
+	int ours = getpriority(PRIO_PROCESS, 0);	/* as tentd's others */
+
 	(void)state;
-	assert_int_equal(threads_with_nice(t.program.pid, 10), 1);
+	if (ours == 19)
+		skip();		/* nobody can be nicer */
+	assert_int_equal(threads_with_nice(t.program.pid, ours + 10 < 19 ? ours + 10 : 19), 1);
 }
 
 static void the_library_is_what_we_take_it_for(void **state)

@@ -33,7 +33,7 @@
 #define SILENCE_S 10u
 #define STACK_BYTES ((size_t)262144)
 #define FRESH_NS 100000000ull	/* an answer is given again for so long */
-#define NICE 10			/* pollers and clients go first */
+#define NICER 10		/* than the rest of tentd: pollers and clients go first */
 #define BACKLOG 64
 
 struct metrics {
@@ -209,8 +209,9 @@ static int open_listener(const struct engine_config *c, char *error, size_t size
 static void *start_daemon(void *arg)
 {
 	struct metrics *m = arg;
+	id_t tid = (id_t)syscall(SYS_gettid);
 
-	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NICE);
+	setpriority(PRIO_PROCESS, tid, getpriority(PRIO_PROCESS, tid) + NICER);
 	m->daemon = m->api.MHD_start_daemon(HTTP_USE_AUTO_INTERNAL_THREAD, 0, NULL, NULL,
 		serve, m,
 		HTTP_OPTION_LISTEN_SOCKET, m->listener,
