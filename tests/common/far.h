@@ -12,7 +12,7 @@ uint32_t far_rule_of_open(struct tent_client *c, const char *name, tent_segment_
 tent_segment_id_t far_open_it(struct tent_client *c, const char *name);
 /* How many buffers the segment has, or -rule. */
 int far_buffers(struct tent_client *c, tent_segment_id_t id);
-/* Engines tell each other in their own time; one that never does fails the test. */
+/* Waits until it has: engines tell each other in their own time. */
 void far_expect_buffers(struct tent_client *c, tent_segment_id_t id, int expected);
 
 #endif /* TENT_TESTS_FAR_H */
