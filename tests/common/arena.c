@@ -312,11 +312,12 @@ void arena_start(struct arena *a, const char *const *args)
 		 (arena_fds(a) != a->base_fds || count_threads(a) != a->base_threads));
 }
 
-/* Says once what it waits for, in case it waits for ever. */
+/* Says once what it waits for, in case it waits for ever. Fewer than before: somebody was on
+ * his way out then. None: it could not be counted. */
 static void settle(struct arena *a, const char *what, int (*count)(const struct arena *),
 		   int base)
 {
-	for (int tries = 0, now; (now = count(a)) != base; tries++) {
+	for (int tries = 0, now; (now = count(a)) < 0 || now > base; tries++) {
 		check_standing(a);
 		if (tries == 500)
 			fprintf(stderr, "tentd has %d %s, and had %d\n", now, what, base);
