@@ -89,13 +89,21 @@ static json_t *peer_counts_json(const struct engine *e)
 		"refused", (json_int_t)e->links.refused);
 }
 
+static json_t *notifications_json(const struct notices *n)
+{
+	return json_pack("{s:I,s:I,s:I}",
+		"delivered", (json_int_t)n->delivered,
+		"sent", (json_int_t)n->sent,
+		"refused", (json_int_t)n->refused);
+}
+
 json_t *metrics_json(const struct engine *e, const struct client *asks)
 {
 	struct meters sum = { .load = { .sum = 0 } };
 
 	for (uint32_t i = 0; i < e->nr_pollers; i++)
 		poller_meters_add(e->pollers[i].poller, &sum);
-	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}",
+	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}",
 		"engine", facts_json(e),
 		"usage", usage_json(e, asks),
 		"private_pages", pages_json(),
@@ -103,6 +111,7 @@ json_t *metrics_json(const struct engine *e, const struct client *asks)
 		"pollers", pollers_json(e),
 		"peers", peer_counts_json(e),
 		"directory", directory_json(e),
+		"notifications", notifications_json(&e->notices),
 		"transfers", transfers_json(&sum),
 		"failovers", failovers_json(&sum),
 		"queue_wait", histogram_json(&sum.queue_wait, &meter_stage),

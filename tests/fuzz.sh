@@ -10,7 +10,7 @@ limit="-max_total_time=${TENT_FUZZ_SECONDS:-60}"
 
 # Words that a random text would take ages to guess.
 mkdir -p "$B/fuzz"
-grep -ohE '"[A-Za-z_/]{2,}"' engine/config*.c engine/link*.c engine/far*.c | sort -u > "$B/fuzz/words"
+grep -ohE '"[A-Za-z_/]{2,}"' engine/config*.c engine/link*.c engine/far*.c engine/notices_link.c | sort -u > "$B/fuzz/words"
 
 # A step of fuzz_link: its kind, its length, its bytes.
 step() { # KIND BYTES
@@ -20,6 +20,9 @@ ask='{"type":"describe","segment":"kv","uid":1000,"first":0}'
 tell='{"type":"segment","segment":"kv","uid":1000,"life":"0x9","version":"0x1","first":0,'
 tell=$tell'"total":1,"buffers":[["0x1000","0x40",2,"cpu:0"]]}'
 news='{"type":"changed","segment":"kv","uid":1000}'
+note='{"type":"notify","segment":"kv","uid":1000,"life":"0x1001","id":"0x1","name":"6e",'
+note=$note'"message":"6d6d"}'
+noted='{"type":"notified","id":"0x1","rule":0}'
 none='{"type":"missing","segment":"kv","uid":1000,"rule":73,"reason":"no"}'
 
 # What a random text would take ages to find: something valid to start from.
@@ -44,8 +47,14 @@ seed() { # NAME CORPUS
 			step 1 "${ask%0\}}256}"; step 6 ''; } > "$2/we_are_asked"
 		{ printf '\1'; step 4 kv; step 2 a; step 1 "$tell"; step 1 "$news"; step 1 "$tell"
 			step 5 a; step 4 kv; step 1 "$none"; } > "$2/we_ask"
+		# a notification arrives, is refused, and is none; one is sent and answered
+		{ printf '\0'; step 2 a; step 1 "$note"; step 1 "${note/0x1001/0x1002}"; step 6 ''
+			step 1 "$note"; step 1 "${note/6e/00}"; } > "$2/we_are_notified"
+		{ printf '\1'; step 4 kv; step 2 a; step 1 "$tell"; step 7 "$(printf '\1')"
+			step 7 "$(printf '\1text')"; step 1 "$noted"; step 1 "$noted"
+			step 1 "${noted/0x1/0x3}"; } > "$2/we_notify"
 		for flags in 2 3 4 5 6 7; do
-			for seed in we_are_asked we_ask; do
+			for seed in we_are_asked we_ask we_are_notified we_notify; do
 				{ printf '\'$flags; tail -c +2 "$2/$seed"; } > "$2/$seed.$flags"
 			done
 		done ;;

@@ -24,7 +24,7 @@
 #define BUFFERS 300u		/* of our segment: two pages of them */
 
 enum { WE_CALLED = 1, SECRET = 2, OTHER_USERS = 4 };
-enum step { BYTES, FRAME, HELLO, CHANGE, OPEN, CLOSE, GONE, STEPS };
+enum step { BYTES, FRAME, HELLO, CHANGE, OPEN, CLOSE, GONE, NOTIFY, STEPS };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -112,6 +112,7 @@ static void client_open(void)
 	c.tenant = tenant_find(&e.tenants, 1000);
 	c.tenant->refs++;
 	c.round = round_create(&e, CLIENT_ROUND);
+	e.last_segment = 0;		/* its life is the same in every input */
 	need(!segment_create(&e, &c, "10.0.0.1:15000/kv"));
 	need(!name_claim(&e.names, c.tenant, "kv", false, c.segment, &c.name));
 	publish(2);
@@ -133,6 +134,8 @@ static void client_close(void)
 	orphan();
 	need(!c.segment->followers);
 	segments_leave(&e, &c);
+	inbox_close(&e, &c);
+	client_refund(&e, &c, RESOURCE_FDS, c.fds);
 	free(c.round);
 	close(c.sock);
 	close(client_end_fd);
@@ -178,13 +181,14 @@ static void link_open(uint8_t flags)
 static void check_frame(const json_t *frame)
 {
 	static const char *const types[] = { "hello", "refused", "ping", "pong", "describe",
-					     "segment", "missing", "changed" };
+					     "notify", "segment", "missing", "changed",
+					     "notified" };
 	const char *type = frame_text(frame, "type", 32);
 	size_t i = 0;
 
-	while (i < 8 && strcmp(types[i], type) != 0)
+	while (i < 10 && strcmp(types[i], type) != 0)
 		i++;
-	need(i < 8 && !was_refused);
+	need(i < 10 && !was_refused);
 	if (i == 0) {
 		need(!said_hello);
 		said_hello = true;
@@ -192,7 +196,7 @@ static void check_frame(const json_t *frame)
 		was_refused = true;
 	} else {
 		need(said_hello && is_up);
-		need(i < 4 || (i == 4) == (peer != NULL));
+		need(i < 4 || (i < 6) == (peer != NULL));
 	}
 }
 
@@ -292,9 +296,9 @@ static void send_frame(const uint8_t *text, size_t size)
 
 static void say_hello(uint8_t epoch)
 {
-	char text[64];
-	int n = snprintf(text, sizeof(text), "{\"type\":\"hello\",\"epoch\":\"0x%x\",\"name\":\"\"}",
-			 epoch);
+	char text[80];
+	int n = snprintf(text, sizeof(text), "{\"type\":\"hello\",\"epoch\":\"0x%x\",\"name\":\"\","
+			 "\"notices\":%d}", epoch, epoch % 2);
 
 	send_frame((const uint8_t *)text, (size_t)n);
 }
@@ -327,6 +331,21 @@ static void change_segment(uint8_t nr)
 	links_segment_changed(&e, c.segment);
 }
 
+/* One of a batch that has landed, to a segment that the client has open there. */
+static void notify(uint8_t id, const uint8_t *text, size_t size)
+{
+	const struct handle_table *t = c.space.handles;
+	struct segment *s = t && id < t->nr ? t->segments[id] : NULL;
+	static struct notice n;
+
+	if (!s || !s->is_far)
+		return;
+	n.name_length = n.message_length = (uint32_t)size;
+	memcpy(n.name, text, size);
+	memcpy(n.message, text, size);
+	far_notice_send(&e, far_of(s), &n);
+}
+
 static void do_step(enum step step, const uint8_t *bytes, size_t size)
 {
 	switch (step) {
@@ -348,6 +367,9 @@ static void do_step(enum step step, const uint8_t *bytes, size_t size)
 		break;
 	case CLOSE:
 		close_segment(size ? bytes[0] : 1);
+		break;
+	case NOTIFY:
+		notify(size ? bytes[0] : 1, bytes, size);
 		break;
 	default:
 		orphan();
@@ -392,7 +414,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (int i = 0; i < 4; i++)
 		turn();
 	need(!e.peers->doomed && !e.rounds.retired && !e.tenants.first && !e.names.nr);
-	need(!peer || !peer->segments);
+	need(!peer || (!peer->segments && !peer->notices.nr_out));
+	need(!peer || !(peer->notices.out || peer->notices.waiting));
 	e.links.tls = secret;
 	return 0;
 }
