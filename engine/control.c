@@ -232,15 +232,19 @@ static void all_stopped(struct engine *e, void *context)
 	e->finished = true;
 }
 
-/* Once all clients have ended, and no table waits for its grace, pollers may go. True:
- * they were told. */
+/* Once all clients have ended, our own links may: who is asked whether it has let go of what
+ * was under way knows us by them. And then, once no table waits for its grace, pollers may
+ * go. True: they were told. */
 static bool finish_stop(struct engine *e)
 {
 	const struct poller_command order = {
 		.type = POLLER_STOP, .rule = TENT_RULE_ENGINE_STOPPED,
 	};
 
-	if (!e->stopping || e->stop_sent || e->clients || e->rounds.running || peers_busy(e))
+	if (!e->stopping || e->stop_sent || e->clients)
+		return false;
+	links_end(e);
+	if (e->rounds.running || peers_busy(e))
 		return false;
 	e->stop_sent = true;
 	round_begin(e->rounds.grace);

@@ -185,6 +185,15 @@ void links_stop(struct engine *e)
 {
 	e->links.paused = false;
 	control_unwatch(e, &e->links.source);
+	for (struct link *l = e->links.list, *next; l; l = next) {
+		next = l->next;
+		if (!l->peer)
+			link_end(e, l, NULL);
+	}
+}
+
+void links_end(struct engine *e)
+{
 	while (e->links.list)
 		link_end(e, e->links.list, NULL);
 }

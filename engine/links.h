@@ -91,8 +91,10 @@ struct links {
 int links_open(struct engine *e, char *error, size_t size);
 /* From then on links are accepted. 0 or -errno. */
 int links_start(struct engine *e);
-/* Ends all of them, and accepts no more. */
+/* Ends those that came to us, and accepts no more. */
 void links_stop(struct engine *e);
+/* Ends the others. */
+void links_end(struct engine *e);
 /* No thread of the engine runs any more. */
 void links_close(struct engine *e);
 

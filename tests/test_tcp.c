@@ -217,6 +217,33 @@ static void a_client_that_leaves_under_way_disturbs_nobody(void **state)
 	pair_close(&stays);
 }
 
+/* ---- who asked stops --------------------------------------------------- */
+
+/* Nothing is left that might still arrive: the other engine said so, which knows who asks
+ * by a link that is there till then. */
+static void an_engine_that_stops_hears_that_its_writes_are_over(void **state)
+{
+	struct engine_fix third;
+	struct pair p;
+
+	(void)state;
+	engine_fix_start(&third, tune_uring);
+	pair_open_from(&p, &third, &two, TENT_PERM_GLOBAL_READ_WRITE);
+	completed(pair_move(&p, TENT_OPCODE_WRITE, 0, 0, 4096), 4096);
+	pair_submit_parts(&p, TENT_OPCODE_WRITE);
+	assert_int_equal(tent_ring_wait_consumed(p.ring, 1 + PARTS, UINT64_MAX), 0);
+	third.fds = engine_fix_count_fds();	/* its client has some still */
+	engine_fix_stop(&third);
+	for (int i = 0; i < PARTS; i++) {
+		struct tent_completion done = engine_fix_wait(p.ring);
+
+		assert_true(done.status == TENT_STATUS_COMPLETED ||
+			    done.rule == TENT_RULE_ENGINE_STOPPED);
+		assert_false(done.flags & TENT_CQE_F_TARGET_UNFENCED);
+	}
+	pair_close(&p);
+}
+
 /* ---- without io_uring -------------------------------------------------- */
 
 /* As a container does; for the rest of this process. */
@@ -276,7 +303,8 @@ static int forbidden(void **state)
 	cmocka_unit_test(memory_that_is_unregistered_under_way_is_let_go_of), \
 	cmocka_unit_test(own_memory_that_is_unregistered_under_way_is_let_go_of), \
 	cmocka_unit_test(an_owner_that_leaves_under_way_ends_what_names_it), \
-	cmocka_unit_test(a_client_that_leaves_under_way_disturbs_nobody)
+	cmocka_unit_test(a_client_that_leaves_under_way_disturbs_nobody), \
+	cmocka_unit_test(an_engine_that_stops_hears_that_its_writes_are_over)
 
 int main(void)
 {
