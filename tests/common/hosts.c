@@ -107,22 +107,42 @@ void hosts_close(struct hosts *h)
 	close(h->home);
 }
 
-static void set_port(const struct hosts *h, const char *state)
+/* Runs a command on that host, wherever this thread is. */
+__attribute__((format(printf, 3, 4)))
+static void run_on(const struct hosts *h, int host, const char *format, ...)
 {
 	int before = here();
+	char command[256];
+	va_list args;
 
-	hosts_enter(h, 0);
-	run("ip link set " HOSTS_PORT " %s", state);
+	va_start(args, format);
+	vsnprintf(command, sizeof(command), format, args);
+	va_end(args);
+	hosts_enter(h, host);
+	run("%s", command);
 	check(setns(before, CLONE_NEWNET) == 0, "setns");
 	close(before);
 }
 
 void hosts_cut(const struct hosts *h)
 {
-	set_port(h, "down");
+	run_on(h, 0, "ip link set " HOSTS_PORT " down");
 }
 
 void hosts_heal(const struct hosts *h)
 {
-	set_port(h, "up");
+	run_on(h, 0, "ip link set " HOSTS_PORT " up");
+}
+
+void hosts_throttle(const struct hosts *h, uint32_t mbit_s)
+{
+	for (int i = 0; i < 2; i++)
+		run_on(h, i, "tc qdisc replace dev " HOSTS_PORT " root tbf rate %umbit "
+		       "burst 128kb latency 50ms", mbit_s);
+}
+
+void hosts_lose(const struct hosts *h, bool all)
+{
+	run_on(h, 1, "iptables -%c INPUT -i " HOSTS_PORT " -j DROP && "
+	       "iptables -%c OUTPUT -o " HOSTS_PORT " -j DROP", all ? 'I' : 'D', all ? 'I' : 'D');
 }

@@ -2,12 +2,13 @@
 /*
  * hosts.h - two hosts joined by a cable: network namespaces of this process with a veth
  * pair between them. What a thread starts while it is on one of them runs there. Gone with
- * the process. Needs root and ip(8).
+ * the process. Needs root, ip(8), tc(8) and iptables(8).
  */
 #ifndef TENT_TESTS_HOSTS_H
 #define TENT_TESTS_HOSTS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* On each host the cable is at HOSTS_PORT, with these addresses; %d: 1 and 2. */
 #define HOSTS_PORT "t0"
@@ -28,5 +29,9 @@ void hosts_enter(const struct hosts *h, int host);
 /* Pulls the cable out, or puts it in again; addresses stay. */
 void hosts_cut(const struct hosts *h);
 void hosts_heal(const struct hosts *h);
+/* What either host sends from now on goes at that rate, behind a queue of 50 ms. */
+void hosts_throttle(const struct hosts *h, uint32_t mbit_s);
+/* Host 1 loses all that comes and goes, without a word; or does no more. */
+void hosts_lose(const struct hosts *h, bool all);
 
 #endif /* TENT_TESTS_HOSTS_H */
