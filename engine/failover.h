@@ -5,7 +5,8 @@
  *
  * Only what a path can do to a request counts: its memory, its rights, its time and its
  * owner's wish are the same on every path. It begins anew, and only when no byte of it
- * moves any more: what ended TARGET_UNFENCED is not tried again.
+ * moves any more: what ended TARGET_UNFENCED is not tried again, and neither is what was
+ * under way to an engine whose link was lost, which took all paths to it along.
  */
 #ifndef TENT_ENGINE_FAILOVER_H
 #define TENT_ENGINE_FAILOVER_H

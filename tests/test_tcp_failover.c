@@ -108,6 +108,84 @@ static void a_port_that_does_not_answer_is_passed_by(void **state)
 	stage_close(&s);
 }
 
+/* Another way needs to know the memory there, and only a link tells of it: with the link all
+ * ways are lost, though the null transport would have none of that. */
+static void expect_nowhere(struct stage *s, struct tent_completion done, uint16_t flags)
+{
+	expect(done, TENT_ERR_PEER_UNREACHABLE, TENT_RULE_PEER_LOST);
+	assert_int_equal(done.transport, TENT_TRANSPORT_TCP);
+	assert_int_equal(done.attempts, 1);
+	assert_int_equal(done.flags, flags);
+	submit(s, TENT_OPCODE_READ, 0, 64);
+	done = engine_fix_wait(s->ring);
+	assert_int_equal(done.flags, TENT_CQE_F_REJECTED);
+	expect(done, TENT_ERR_PEER_UNREACHABLE, TENT_RULE_TARGET_PEER);
+}
+
+static void a_read_whose_link_is_lost_goes_nowhere(void **state)
+{
+	struct stage s;
+
+	(void)state;
+	stage_open(&s);
+	submit(&s, TENT_OPCODE_READ, 0, 64);
+	stage_accept(&s);
+	next(&s);
+	wire_close(&s.link);
+	expect_nowhere(&s, engine_fix_wait(s.ring), 0);
+	stage_close(&s);
+}
+
+static void a_write_whose_link_is_lost_is_fenced_and_goes_nowhere(void **state)
+{
+	static uint8_t bytes[64];
+	struct tent_completion done;
+	struct tcp_hello h;
+	struct stage s;
+	int fence;
+
+	(void)state;
+	stage_open(&s);
+	submit(&s, TENT_OPCODE_WRITE, 0, 64);
+	stage_accept(&s);
+	next_whole(&s, bytes);
+	wire_close(&s.link);
+	far_expect_buffers(s.user, s.id, -TENT_RULE_TARGET_PEER);
+	reset(&s);
+	fence = stage_take(&s, &h);
+	assert_int_equal(h.purpose, TCP_FOR_FENCE);
+	assert_int_equal(tent_ring_poll(s.ring, &done, 1), 0);
+	welcome(fence, h.connection, 0);
+	expect_nowhere(&s, engine_fix_wait(s.ring), 0);
+	close(fence);
+	stage_close(&s);
+}
+
+/* Back, and of the same life: the same handle goes on, by tcp. */
+static void a_link_that_is_back_is_used_again(void **state)
+{
+	static uint8_t bytes[64];
+	struct tcp_head h;
+	struct stage s;
+
+	(void)state;
+	stage_open(&s);
+	submit(&s, TENT_OPCODE_READ, 0, 64);
+	stage_accept(&s);
+	next(&s);
+	wire_close(&s.link);
+	expect_nowhere(&s, engine_fix_wait(s.ring), 0);
+	close(s.fd);
+	stage_join(&s);
+	far_expect_buffers(s.user, s.id, 1);
+	submit(&s, TENT_OPCODE_READ, 0, 64);
+	stage_accept(&s);
+	h = next(&s);
+	answer(&s, &h, bytes);
+	completed(engine_fix_wait(s.ring), 64);
+	stage_close(&s);
+}
+
 static void tune_base(struct engine_config *c)
 {
 	wire_tune(c);
@@ -163,6 +241,9 @@ int main(void)
 		WITH(patient, a_write_goes_on_when_it_is_fenced_and_not_before),
 		WITH(unconfirmed, a_write_that_nobody_fences_does_not_go_on),
 		WITH(patient, a_port_that_does_not_answer_is_passed_by),
+		WITH(patient, a_read_whose_link_is_lost_goes_nowhere),
+		WITH(patient, a_write_whose_link_is_lost_is_fenced_and_goes_nowhere),
+		WITH(patient, a_link_that_is_back_is_used_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

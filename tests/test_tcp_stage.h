@@ -19,6 +19,7 @@
 
 struct stage {
 	int listener, data_listener;
+	uint16_t data_port;
 	struct wire link;
 	struct tent_client *user;
 	struct tent_ring *ring;
@@ -61,29 +62,36 @@ static inline json_t *page(void)
 			 frame_hex(THEIRS), frame_hex(SIZE), 2, "cpu:0");
 }
 
+/* The engine calls: it is told the port of data, and what the segment has. */
+static inline void stage_join(struct stage *s)
+{
+	json_t *hello = wire_hello(5);
+
+	frame_reader_init(&s->link.reader, FRAME_MAX);
+	s->link.fd = accept(s->listener, NULL, NULL);
+	json_decref(wire_expect(&s->link, "hello"));
+	json_object_set_new(hello, "data_port", json_integer(s->data_port));
+	json_object_set_new(hello, "data_token", json_string(TOKEN));
+	wire_send(&s->link, hello);
+	json_decref(wire_expect(&s->link, "describe"));
+	wire_send(&s->link, page());
+}
+
 /* The segment is open, and the port of data is told. */
 static inline void stage_open(struct stage *s)
 {
-	uint16_t port, data_port;
-	json_t *hello = wire_hello(5);
+	uint16_t port;
 
 	memset(s, 0, sizeof(*s));
 	s->fd = -1;
 	s->listener = listen_any(&port);
-	s->data_listener = listen_any(&data_port);
+	s->data_listener = listen_any(&s->data_port);
 	snprintf(s->name, sizeof(s->name), "127.0.0.1:%u/kv", port);
 	s->user = engine_fix_attach(&one, NULL);
 	s->mine = memory_of(s->user, TENT_PERM_LOCAL_READ_WRITE);
 	s->ring = engine_fix_ring(s->user);
 	assert_int_equal(pthread_create(&s->thread, NULL, opens, s), 0);
-	frame_reader_init(&s->link.reader, FRAME_MAX);
-	s->link.fd = accept(s->listener, NULL, NULL);
-	json_decref(wire_expect(&s->link, "hello"));
-	json_object_set_new(hello, "data_port", json_integer(data_port));
-	json_object_set_new(hello, "data_token", json_string(TOKEN));
-	wire_send(&s->link, hello);
-	json_decref(wire_expect(&s->link, "describe"));
-	wire_send(&s->link, page());
+	stage_join(s);
 	pthread_join(s->thread, NULL);
 	assert_int_equal(s->rule, 0);
 }
