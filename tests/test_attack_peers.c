@@ -196,9 +196,9 @@ static void start(struct tentd *t)
 {
 	char json[256];
 
-	/* Nobody honest is silent, however busy the machine is. */
+	/* Nobody honest is silent or late, however busy the machine is. */
 	snprintf(json, sizeof(json), "{\"peers\": {\"enable\": true, \"keepalive_ms\": 20000, "
-		 "\"secret_file\": \"%s\"}}", secret);
+		 "\"secret_file\": \"%s\"}, \"engine\": {\"request_timeout_ms\": 3600000}}", secret);
 	tentd_prepare(t);
 	tentd_configure(t, json);
 	tentd_start_ready(t, NULL);

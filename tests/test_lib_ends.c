@@ -43,7 +43,6 @@ static void stop(struct lib_fix *f)
 	tent_set_config("transports/null/enable", "false");
 	tent_set_config("transports/shm/enable", "true");
 	tent_set_config("transports/null/faults", "");
-	tent_set_config("engine/request_timeout_ms", "10000");
 }
 
 static tent_batch_id_t submit(struct lib_fix *f, size_t count)

@@ -69,6 +69,7 @@ HOLDING = (
     "transports/shm/enable=false",
     "transports/null/enable=true",
     "transports/null/faults=pending=1,hold",
+    "engine/request_timeout_ms=86400000",
 )
 
 

@@ -17,6 +17,9 @@
 #include "tests/common/tentd.h"
 
 #define OPTIONS_MAX 16
+/* Nothing is late, however slow the machine is. */
+#define TIMEOUT_KEY "engine/request_timeout_ms"
+#define HOUR_MS "3600000"
 
 void lib_fix_path(const char *name, char *path, size_t size)
 {
@@ -30,8 +33,8 @@ void lib_fix_path(const char *name, char *path, size_t size)
 
 void lib_fix_tentd(struct lib_fix *f, const char *const *options)
 {
-	const char *args[2 * OPTIONS_MAX + 1];
-	int n = 0;
+	const char *args[2 * OPTIONS_MAX + 1] = { "-o", TIMEOUT_KEY "=" HOUR_MS };
+	int n = 2;
 
 	for (; options && *options && n < 2 * OPTIONS_MAX; options++) {
 		args[n++] = "-o";
@@ -88,6 +91,7 @@ void lib_fix_start(struct lib_fix *f, enum lib_mode mode, size_t size,
 		lib_fix_tentd(f, options);
 	} else {
 		strcpy(f->word, mode == LIB_CALLER ? "caller" : "thread");
+		tent_set_config(TIMEOUT_KEY, HOUR_MS);
 		set_options(options);
 	}
 	setenv("TENT_ENGINE", f->word, 1);
