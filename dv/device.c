@@ -274,6 +274,23 @@ static int find_port(struct dv_device *d, uint8_t nr_ports, char *why, size_t si
 	return rc;
 }
 
+/* ---- where ------------------------------------------------------------- */
+
+int dv_device_node(const char *name)
+{
+	char path[DV_NAME_SIZE + 64], text[16] = "";
+	int fd, node = -1;
+
+	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/device/numa_node", name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	if (read(fd, text, sizeof(text) - 1) > 0)
+		node = atoi(text);
+	close(fd);
+	return node;
+}
+
 /* ---- opening ----------------------------------------------------------- */
 
 /* libibverbs tries other ways before it gives up, so errno is not that of the node. */

@@ -60,6 +60,9 @@ int dv_device_open(struct dv_device *d, const char *name, const struct dv_choice
 		   size_t size);
 void dv_device_close(struct dv_device *d);
 
+/* The NUMA node that it is attached to; -1: that is not known. */
+int dv_device_node(const char *name);
+
 /* Looks at the port again. 1: peers have to be told another address. 0: the same.
  * -errno: it has none now, and the old one stays. */
 int dv_device_probe(struct dv_device *d, char *why, size_t size);

@@ -20,38 +20,6 @@
 #include "ring/wake.h"
 
 #define TICK_NS 10000000	/* between two looks at deadlines */
-#define EVENTS_PER_TURN 16u
-
-/* ---- the device -------------------------------------------------------- */
-
-/* The first that can be opened. Without one inst->why says what was wrong with the last. */
-static void find_device(struct rdma_instance *inst)
-{
-	const struct dv_choice c = {
-		.allow = inst->o.allow, .deny = inst->o.deny, .port = (uint8_t)inst->o.port,
-		.gid_index = DV_GID_ANY, .pkey_index = inst->o.pkey_index,
-	};
-	char names[DV_DEVICES_MAX][DV_NAME_SIZE];
-	int nr = dv_device_names(&c, names, inst->why, sizeof(inst->why));
-
-	for (int i = 0; i < nr && !inst->has_device; i++)
-		inst->has_device = dv_device_open(&inst->device, names[i], &c, inst->why,
-						  sizeof(inst->why)) == 0;
-}
-
-static void device_event(struct rdma_instance *inst, enum dv_event e, const void *queue)
-{
-	if (e == DV_EVENT_PORT) {
-		dv_device_probe(&inst->device, inst->why, sizeof(inst->why));
-	} else if (e == DV_EVENT_QUEUE) {
-		rdma_queue_broke(inst, queue);
-	} else if (e == DV_EVENT_GONE) {
-		snprintf(inst->why, sizeof(inst->why), "%s was taken out", inst->device.name);
-		store_relaxed(&inst->gone, 1u);
-		for (uint32_t i = 0; i < inst->nr_queues; i++)
-			wake_event_signal(inst->queues[i]->event_fd);
-	}
-}
 
 /* ---- control ----------------------------------------------------------- */
 
@@ -70,8 +38,8 @@ static void rdma_ready(struct backend_instance *base)
 {
 	struct rdma_instance *inst = (struct rdma_instance *)base;
 	struct rdma_note *n, *next;
-	const void *queue = NULL;
-	enum dv_event e;
+	uint64_t now;
+	bool calls, pauses;
 
 	wake_event_drain(inst->event_fd);
 	wake_event_drain(inst->timer_fd);
@@ -79,13 +47,11 @@ static void rdma_ready(struct backend_instance *base)
 		next = n->next;
 		rdma_take_note(inst, n);
 	}
-	for (uint32_t i = 0; i < EVENTS_PER_TURN && inst->has_device; i++) {
-		e = dv_device_event(&inst->device, &queue);
-		if (e == DV_EVENT_NONE)
-			break;
-		device_event(inst, e, queue);
-	}
-	set_ticking(inst, rdma_call_patrol(inst, clock_monotonic_ns()));
+	rdma_rails_listen(inst);
+	now = clock_monotonic_ns();
+	calls = rdma_call_patrol(inst, now);
+	pauses = rdma_route_patrol(inst, now);
+	set_ticking(inst, calls || pauses);
 }
 
 static int watch(struct rdma_instance *inst, int fd)
@@ -93,18 +59,6 @@ static int watch(struct rdma_instance *inst, int fd)
 	struct epoll_event e = { .events = EPOLLIN };
 
 	return epoll_ctl(inst->epoll_fd, EPOLL_CTL_ADD, fd, &e) < 0 ? -errno : 0;
-}
-
-static int open_tds(struct rdma_instance *inst)
-{
-	for (uint32_t i = 0; i < inst->nr_queues; i++) {
-		struct rdma_queue *q = inst->queues[i];
-
-		q->td = dv_td_open(&inst->device, inst->why, sizeof(inst->why));
-		if (!q->td)
-			return -EIO;
-	}
-	return 0;
 }
 
 static int rdma_start(struct backend_instance *base, const struct wired_link *w, int *fd)
@@ -116,13 +70,10 @@ static int rdma_start(struct backend_instance *base, const struct wired_link *w,
 	rc = watch(inst, inst->event_fd);
 	if (rc == 0)
 		rc = watch(inst, inst->timer_fd);
-	find_device(inst);
-	if (rc == 0 && inst->has_device)
-		rc = watch(inst, inst->device.context->async_fd);
-	if (inst->has_device && open_tds(inst) < 0)
-		inst->has_device = false;
 	*fd = inst->epoll_fd;
-	return rc < 0 || inst->has_device ? rc : -ENODEV;
+	if (rc == 0 && !rdma_rails_find(inst))
+		rc = -ENODEV;
+	return rc;
 }
 
 /* ---- life -------------------------------------------------------------- */
@@ -135,30 +86,16 @@ static int open_fds(struct rdma_instance *inst)
 	return inst->epoll_fd < 0 || inst->event_fd < 0 || inst->timer_fd < 0 ? -errno : 0;
 }
 
-static void close_device(struct rdma_instance *inst)
-{
-	struct rdma_tenant *t;
-
-	while ((t = LIST_FIRST(&inst->tenants))) {
-		LIST_REMOVE(t, all);
-		ibv_dealloc_pd(t->pd);
-		free(t);
-	}
-	dv_device_close(&inst->device);
-}
-
 /* All queues, regions, guests and links are gone. */
 static void rdma_destroy(struct backend_instance *base)
 {
 	struct rdma_instance *inst = (struct rdma_instance *)base;
 
 	rdma_call_close(inst);
-	for (uint32_t i = 0; i < inst->nr_queues; i++) {
-		if (inst->queues[i]->td)
-			ibv_dealloc_td(inst->queues[i]->td);
+	rdma_tenants_free(inst);
+	rdma_rails_close(inst);
+	for (uint32_t i = 0; i < inst->nr_queues; i++)
 		free(inst->queues[i]);
-	}
-	close_device(inst);
 	if (inst->epoll_fd >= 0)
 		close(inst->epoll_fd);
 	if (inst->event_fd >= 0)
@@ -204,6 +141,7 @@ static int rdma_queue_open(struct backend_instance *base, int event_fd, struct b
 	q->inst = inst;
 	q->event_fd = event_fd;
 	TAILQ_INIT(&q->conns);
+	TAILQ_INIT(&q->lines);
 	TAILQ_INIT(&q->called_back);
 	transfer_list_init(&q->ended);
 	q->index = inst->nr_queues;
@@ -228,35 +166,63 @@ static bool rdma_reaches(const struct backend_instance *base, const struct regio
 	const struct rdma_far *far = remote->wired;
 
 	return remote->far && near && far && !local->far && near->tenant == far->route->tenant &&
-	       !load_relaxed(&far->route->is_down) && !load_relaxed(&inst->gone);
+	       (near->rails & far->rails & load_relaxed(&inst->usable) &
+		~load_relaxed(&far->route->refused));
 }
 
-static void rdma_facts(const struct backend_instance *base, char *text, size_t size)
+static struct rdma_counts sum_of(const struct rdma_instance *inst, uint32_t rail)
 {
-	const struct rdma_instance *inst = (const struct rdma_instance *)base;
-	const struct dv_device *d = &inst->device;
 	struct rdma_counts sum = { 0 };
-	char address[64];
 
-	if (!inst->has_device) {
-		snprintf(text, size, "%s", *inst->why ? inst->why : "peers are off");
-		return;
-	}
 	for (uint32_t i = 0; i < inst->nr_queues; i++) {
-		const struct rdma_counts *c = &inst->queues[i]->counts;
+		const struct rdma_counts *c = &inst->queues[i]->tracks[rail].counts;
 
 		sum.writes += load_relaxed(&c->writes);
 		sum.reads += load_relaxed(&c->reads);
 		sum.bytes += load_relaxed(&c->bytes);
 		sum.breaks += load_relaxed(&c->breaks);
-		sum.unfenced += load_relaxed(&c->unfenced);
+	}
+	return sum;
+}
+
+static void rail_facts(const struct rdma_instance *inst, const struct rdma_rail *r, FILE *to)
+{
+	const struct rdma_counts sum = sum_of(inst, r->index);
+	const struct dv_device *d = &r->device;
+	char address[64];
+
+	if (!r->is_open || r->is_gone) {
+		fprintf(to, "%s%s", r->is_gone ? r->name : r->why,
+			r->is_gone ? " was taken out" : "");
+		return;
 	}
 	dv_address_text(&d->address, address, sizeof(address));
-	snprintf(text, size, "%s port %u, %s, %s: %" PRIu64 " WRITEs and %" PRIu64 " READs of %"
-		 PRIu64 " bytes; %u connections served; %" PRIu64 " broken, %" PRIu64
-		 " requests unfenced%s%s", d->name, d->port, dv_link_name(d->address.link), address,
-		 sum.writes, sum.reads, sum.bytes, inst->nr_served, sum.breaks, sum.unfenced,
-		 *inst->why ? "; last fault: " : "", inst->why);
+	fprintf(to, "%s port %u, %s, %s, MTU %u: %" PRIu64 " WRITEs and %" PRIu64 " READs of %"
+		PRIu64 " bytes, %" PRIu64 " connections broken", r->name, d->port,
+		dv_link_name(d->address.link), address, 128u << d->address.mtu, sum.writes,
+		sum.reads, sum.bytes, sum.breaks);
+}
+
+static void rdma_facts(const struct backend_instance *base, char *text, size_t size)
+{
+	const struct rdma_instance *inst = (const struct rdma_instance *)base;
+	FILE *to = fmemopen(text, size, "w");
+	uint64_t unfenced = 0;
+
+	if (!to)
+		return;
+	if (!inst->nr_rails)
+		fprintf(to, "%s", *inst->why ? inst->why : "peers are off");
+	for (uint32_t i = 0; i < inst->nr_rails; i++) {
+		fprintf(to, "%s", i ? "; " : "");
+		rail_facts(inst, &inst->rails[i], to);
+	}
+	for (uint32_t i = 0; i < inst->nr_queues; i++)
+		unfenced += load_relaxed(&inst->queues[i]->unfenced);
+	if (inst->usable)
+		fprintf(to, "; %u connections served, %" PRIu64 " requests unfenced%s%s",
+			inst->nr_served, unfenced, *inst->why ? "; last fault: " : "", inst->why);
+	fclose(to);
 }
 
 static const struct wired_ops wired = {

@@ -3,25 +3,32 @@
  * rdma.h - what the files of the rdma backend share.
  *
  *   rdma.c         the backend table; queues come and go
+ *   rdma_rail.c    control: the devices
  *   rdma_memory.c  control: protection domains of tenants, memory and its keys
  *   rdma_call.c    control: connections that we ask by are made, and end
+ *   rdma_route.c   control: the peers that they lead to
  *   rdma_serve.c   control: those that peers ask by
  *   rdma_frame.c   control: what the two sides tell each other, by frames of their link
- *   rdma_post.c    the poller: transfers become WQEs, completions become ends
+ *   rdma_post.c    the poller: transfers become jobs, jobs end
+ *   rdma_issue.c   the poller: jobs become WQEs, by the lane that has least to do
+ *   rdma_line.c    the poller: connections come, break, and what was lost with them
  *   rdma_queue.c   the poller's turn
  *
- * An engine has a connection, a QP at either end, per poller, peer and tenant to those whose
- * segments it uses. A transfer is a job; its bytes go out as WQEs of at most chunk_bytes,
- * jobs taking turns. RC completes in order, so what of a job is done is its beginning, and
- * what was not done when a connection broke is done again on the next. A job that ends
- * otherwise ends once its connection's QP is destroyed here and its peer has said that it
- * has destroyed the other; or, where nobody says so in time, with TARGET_UNFENCED.
+ * Every device of ours is a rail, numbered by name, and leads to the peer's rail of the same
+ * number, where it has one. An engine has a connection,
+ * a QP at either end, per rail, poller, peer and tenant to those whose segments it uses: its
+ * lanes, which together are the line of that poller, peer and tenant. A transfer is a job.
+ * What is longer than chunk_bytes goes out in pieces, jobs taking turns, each piece by the
+ * lane that has the fewest bytes out; what is shorter goes whole. Pieces that were out when a
+ * connection broke go out again, by any lane, once it is known that they are not under way
+ * any more: its QP is destroyed here and its peer has said that it has destroyed the other.
+ * Where nobody says so in time their jobs end, with TARGET_UNFENCED.
  *
  * Who owns a connection: control makes it and hands it to its poller; one that broke goes
- * back, is destroyed, comes once more to have its jobs ended, and back to be freed.
+ * back, is destroyed, comes once more to have its pieces go out again, and back to be freed.
  */
-#ifndef TENT_IO_RDMA_H
-#define TENT_IO_RDMA_H
+#ifndef TENT_DV_RDMA_H
+#define TENT_DV_RDMA_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,27 +36,33 @@
 
 #include "dv/mr.h"
 #include "dv/qp.h"
+#include "dv/rdma_frame.h"
 #include "dv/run.h"
 #include "engine/backend.h"
 #include "engine/transfer_list.h"
 #include "ring/order.h"
 
 #define RDMA_QUEUES_MAX	64u	/* pollers of one engine */
+#define RDMA_RAILS_MAX	8u	/* devices of one engine */
 #define RDMA_JOBS	256u	/* transfers that a line holds */
 #define RDMA_TRIES	3u	/* connections that one transfer may see break */
 #define RDMA_SERVED_MAX	4096u	/* QPs that serve; */
 #define RDMA_GUEST_MAX	256u	/* of these one peer's */
 #define RDMA_CALL_NS	5000000000ull /* for a peer to answer a call */
-#define RDMA_HOLDOFF_NS	500000000ull /* a peer that did not is not called again before */
+#define RDMA_PAUSE_NS	500000000ull /* a pair of rails that failed is not used before; */
+#define RDMA_PAUSE_MAX_NS 16000000000ull /* doubled by each time that did not help */
+#define RDMA_WINDOW	4u	/* pieces that a lane has out of those that go by any */
 
 struct rdma_instance;
+struct rdma_lane;
+struct rdma_line;
 struct rdma_queue;
 
 /* ---- between pollers and control --------------------------------------- */
 
 enum rdma_kind {
-	NOTE_CALL,	/* line -> control: it needs a connection */
-	NOTE_FAILED,	/* control -> line: there is none */
+	NOTE_CALL,	/* lane -> control: it needs a connection */
+	NOTE_FAILED,	/* control -> lane: there is none */
 	NOTE_CONN,	/* control -> poller: here is one */
 	NOTE_BROKEN,	/* poller -> control: it broke */
 	NOTE_DOUBT,	/* control -> poller: the card says that its queues broke */
@@ -66,53 +79,80 @@ struct rdma_note {
 
 /* ---- tenants and memory: control --------------------------------------- */
 
+struct rdma_rail {
+	uint8_t index;
+	char name[DV_NAME_SIZE];
+	bool is_open;
+	bool is_gone;		/* it was taken out */
+	int node;		/* of NUMA, -1: not known */
+	struct dv_device device; /* while open */
+	char why[256];		/* it is not: why; or its last fault */
+};
+
 struct rdma_tenant {
 	LIST_ENTRY(rdma_tenant) all;
 	uint32_t uid;
-	struct ibv_pd *pd;
+	struct ibv_pd *pds[RDMA_RAILS_MAX];	/* NULL: that rail is not open */
 };
 
-/* Of a region of this host. */
+/* Of a region of this host. Masks have a bit for each of our rails. */
 struct rdma_near {
 	struct rdma_tenant *tenant;
-	struct dv_mr *mr;
+	uint32_t rails;		/* that have keys of it */
+	uint32_t nearest;	/* that are of its NUMA node; all, where there is no telling */
+	struct dv_mr *mrs[RDMA_RAILS_MAX];
 };
 
 /* Of a region of another engine. */
 struct rdma_far {
 	struct rdma_route *route;
-	struct dv_keys keys;
+	uint32_t rails;		/* ours, whose pairs have keys of it */
+	struct dv_keys keys[];	/* of each rail there, as far as it tells of them */
 };
 
 /* ---- whom we ask ------------------------------------------------------- */
 
-/* One transfer, the poller's. It ends when none of its WQEs is out and it is not struck. */
+/* One transfer, the poller's. It ends when none of its pieces is out or struck. */
 struct rdma_job {
 	struct transfer *transfer;
 	struct rdma_line *line;
-	uint64_t issued;	/* bytes that WQEs were built for */
-	uint32_t nr_out;	/* of these not completed */
+	uint64_t issued;	/* bytes that pieces were made of */
+	uint64_t struck_by;	/* the last connection that broke with a piece of it: its id */
+	uint32_t nr_out;	/* pieces that are not completed */
+	uint32_t nr_struck;	/* that a broken connection has */
+	uint32_t serial;	/* how often this place was used */
+	uint32_t rails, nearest; /* that it may go by; that it should */
 	uint16_t rule;		/* how it will end; 0: not yet known */
 	uint8_t tries;		/* connections that broke with something of it */
 	bool waits;		/* in its line's waiting */
-	bool struck;		/* in its connection's struck */
 	bool unfenced;
 	uint64_t fence_ns;	/* called back: how long completions are waited for; 0: not */
-	TAILQ_ENTRY(rdma_job) link;	/* free, waiting or struck */
+	TAILQ_ENTRY(rdma_job) link;	/* free or waiting */
 	TAILQ_ENTRY(rdma_job) back;	/* called back, by fence_ns */
 };
 TAILQ_HEAD(rdma_jobs, rdma_job);
 
+/* A piece that was out when its connection broke; of a job that has ended when the serials
+ * differ. */
+struct rdma_again {
+	struct rdma_job *job;
+	uint64_t offset;	/* in its transfer */
+	uint32_t length;
+	uint32_t serial;
+};
+
 struct rdma_conn {
-	struct rdma_line *line;
+	struct rdma_lane *lane;
 	uint64_t id;		/* in all frames about it */
-	/* the poller's, between NOTE_CONN and NOTE_BROKEN; struck until NOTE_OVER */
-	TAILQ_ENTRY(rdma_conn) link;	/* of its queue */
+	/* the poller's, between NOTE_CONN and NOTE_BROKEN; again until NOTE_OVER */
+	TAILQ_ENTRY(rdma_conn) link;	/* of its queue; of its line's broken */
 	struct dv_sq sq;
 	struct dv_cq cq;
+	uint64_t out_bytes;
 	void *book;		/* sq's */
-	struct rdma_jobs struck; /* it broke with something of them */
-	bool had_work;		/* it broke with something out */
+	struct rdma_again *again; /* as many as sq has blocks */
+	uint32_t nr_again, at_again;
+	bool of_request;	/* one request is to blame, not the way */
 	char fault[160];	/* of its completions, or "" */
 	bool fenced;		/* nothing of it moves any more, here and there */
 	/* control's */
@@ -120,32 +160,51 @@ struct rdma_conn {
 	struct dv_qp qp;
 	bool calls;		/* its peer has not answered yet */
 	bool ends;		/* its peer has not said yet that it has let go */
+	struct dv_address address; /* of the peer's port, once that was said; or link is 0 */
+	uint64_t up_ns;		/* when it was handed over */
 	uint64_t until_ns;	/* calls, ends: how long that is waited for */
 	bool doubted;
 	struct rdma_note note, doubt;
 };
 TAILQ_HEAD(rdma_conns, rdma_conn);
 
-enum rdma_line_state { LINE_DOWN, LINE_CALLING, LINE_UP, LINE_FENCING };
+enum rdma_lane_state { LANE_DOWN, LANE_CALLING, LANE_UP, LANE_FENCING };
+
+/* The part of a line that goes by one of our rails. */
+struct rdma_lane {
+	struct rdma_line *line;
+	uint8_t rail;
+	enum rdma_lane_state state;
+	struct rdma_conn *conn;	/* UP */
+	struct rdma_note call;
+};
 
 /* From one poller to one peer, for one tenant. The poller's, but what is constant. */
 struct rdma_line {
 	struct rdma_route *route;
 	struct rdma_queue *queue;
-	enum rdma_line_state state;
-	struct rdma_conn *conn;	/* UP */
+	uint32_t nr_lanes, nr_up;
+	uint32_t turn;		/* of lanes that have equally much to do */
+	bool busy;		/* in its queue's lines */
+	TAILQ_ENTRY(rdma_line) link;
 	struct rdma_jobs free, waiting;
+	struct rdma_conns broken; /* whose pieces go out again */
 	struct rdma_job *jobs;	/* RDMA_JOBS */
-	struct rdma_note call;
+	struct rdma_lane lanes[RDMA_RAILS_MAX];
 };
+TAILQ_HEAD(rdma_lines, rdma_line);
 
 /* To one peer, for one tenant. */
 struct rdma_route {
 	LIST_ENTRY(rdma_route) all;	/* of the peer's */
 	struct rdma_peer *peer;
 	struct rdma_tenant *tenant;
-	uint64_t failed_ns;	/* control's: when it was called in vain; 0: it was not */
-	uint32_t is_down;	/* the same, for any thread: requests go another way */
+	struct rdma_pause {
+		uint64_t until_ns;	/* 0: it is not paused */
+		uint64_t length_ns;	/* of the next one */
+	} pauses[RDMA_RAILS_MAX];	/* control's, of each rail of ours and its pair */
+	/* the same as masks, for any thread: left while another may be used; not used at all */
+	uint32_t paused, refused;
 	uint32_t nr_lines;
 	struct rdma_line lines[]; /* of each queue */
 };
@@ -154,7 +213,6 @@ struct rdma_peer {
 	LIST_ENTRY(rdma_peer) all;	/* control's, and the rest */
 	struct far_end *end;	/* NULL: it is no more */
 	char name[80];		/* "host:port" that it listens at */
-	char address[64];	/* of its port, once that was said; or "" */
 	LIST_HEAD(, rdma_route) routes; /* pollers' too, once it leaves */
 	uint32_t nr_conns;
 	uint32_t left;		/* queues that have to leave it still */
@@ -178,32 +236,36 @@ struct rdma_queue {
 	struct rdma_instance *inst;
 	uint32_t index;
 	int event_fd;
-	struct ibv_td *td;	/* control's */
-	struct dv_uar uar;
-	bool has_uar;		/* a connection came with one */
 	struct rdma_note *inbox; /* R16/A16 */
 	struct rdma_conns conns;
+	struct rdma_lines lines; /* with jobs that wait, or pieces that go out again */
 	struct rdma_jobs called_back;
 	struct transfer_list ended;
 	uint32_t nr_jobs;
-	/* counted by the poller, read by any thread */
-	struct rdma_counts {
-		uint64_t writes, reads, bytes, breaks, unfenced;
-	} counts;
+	uint64_t unfenced;	/* counted by the poller, read by any thread; the rest too */
+	struct rdma_track {
+		struct rdma_counts {
+			uint64_t writes, reads, bytes, breaks;
+		} counts;
+		struct ibv_td *td;	/* control's */
+		struct dv_uar uar;
+		bool has_uar;		/* a connection came with one */
+	} tracks[RDMA_RAILS_MAX]; /* of each rail */
 };
 
 struct rdma_instance {
 	struct backend_instance base;
 	struct rdma_settings o;
-	char why[512];		/* there is no device: why; or the last fault of it */
-	bool has_device;
-	uint32_t gone;		/* any thread: the device was taken away */
+	char why[512];		/* there is no device: why; or the last fault */
+	uint32_t nr_rails;
+	uint32_t all_rails;	/* the mask of them */
+	uint32_t usable;	/* any thread: mask of those that are open */
+	struct rdma_rail rails[RDMA_RAILS_MAX];	/* control's */
 	uint32_t nr_queues;
 	struct rdma_queue *queues[RDMA_QUEUES_MAX];
 	struct rdma_note *inbox; /* R16/A16 */
 	/* control's */
 	struct wired_link wire;
-	struct dv_device device;
 	int epoll_fd, event_fd, timer_fd;
 	bool ticking;
 	uint64_t last_id;
@@ -232,34 +294,68 @@ struct transfer *rdma_poll(struct backend_queue *queue);
 /* rdma_post.c. Poller. */
 enum post_result rdma_post(struct backend_queue *queue, struct transfer *t, uint64_t budget);
 bool rdma_cancel(struct backend_queue *queue, struct transfer *t, uint16_t rule);
-/* WQEs of waiting jobs; what was completed. True: some. */
-void rdma_conn_issue(struct rdma_conn *c);
+/* Who was called back and has waited long enough. */
+void rdma_back_check(struct rdma_queue *q);
+void rdma_job_fail(struct rdma_job *job, uint16_t rule);
+void rdma_job_end_if_over(struct rdma_job *job);
+void rdma_job_wait(struct rdma_job *job);
+void rdma_job_stop_waiting(struct rdma_job *job);
+
+static inline bool rdma_job_is_read(const struct rdma_job *job)
+{
+	return job->transfer->opcode == TENT_OPCODE_READ;
+}
+
+/* rdma_issue.c. Poller. Pieces of what waits, as far as there is room. */
+void rdma_line_issue(struct rdma_line *l);
+
+/* rdma_line.c. Poller. What was completed. True: something. */
 bool rdma_conn_reap(struct rdma_conn *c);
 /* Nothing is built or read any more; to control. why: what is known beside CQEs; or "". */
 void rdma_conn_break(struct rdma_conn *c, const char *why);
 /* What it completed counts; then it breaks, if it has not yet. */
 void rdma_conn_doubt(struct rdma_conn *c);
-void rdma_line_up(struct rdma_conn *c);
-void rdma_line_failed(struct rdma_line *l);
-/* It is destroyed: its jobs end, or go on by another one. */
-void rdma_line_fenced(struct rdma_conn *c);
+void rdma_lane_up(struct rdma_conn *c);
+void rdma_lane_failed(struct rdma_lane *lane);
+/* It is destroyed: its pieces go out again, or their jobs end. */
+void rdma_lane_fenced(struct rdma_conn *c);
+/* Calls the lanes among these that are down; those that are paused if all are. False: none
+ * of them is up or may be soon. */
+bool rdma_line_call(struct rdma_line *l, uint32_t rails);
+/* It has something to issue; it has not. */
+void rdma_line_busy(struct rdma_line *l);
+void rdma_line_idle(struct rdma_line *l);
 void rdma_peer_leave(struct rdma_queue *q, struct rdma_peer *p);
-/* Who was called back and has waited long enough. */
-void rdma_back_check(struct rdma_queue *q);
 
-/* rdma_memory.c. Control. NULL: there is none, inst->why says why. */
+/* rdma_rail.c. Control. All that are allowed; opens those that can be. False: there is none;
+ * inst->why says why. */
+bool rdma_rails_find(struct rdma_instance *inst);
+void rdma_rails_close(struct rdma_instance *inst);
+/* What their devices announce. */
+void rdma_rails_listen(struct rdma_instance *inst);
+/* The last fault: at which of our ports, and what. */
+__attribute__((format(printf, 3, 4)))
+void rdma_rail_fault(struct rdma_instance *inst, struct rdma_rail *r, const char *format, ...);
+
+/* rdma_memory.c. Control. Rails of the NUMA node that a location like "cpu:1" names; all,
+ * where there is no telling. */
+uint32_t rdma_nearest(const struct rdma_instance *inst, const char *location);
+/* NULL: there is none, inst->why says why. */
 struct rdma_tenant *rdma_tenant_find(struct rdma_instance *inst, uint32_t uid);
+/* Its protection domain of this rail; NULL: the same. */
+struct ibv_pd *rdma_tenant_pd(struct rdma_instance *inst, struct rdma_tenant *t,
+			      struct rdma_rail *r);
+void rdma_tenants_free(struct rdma_instance *inst);
 void rdma_region_open(struct backend_instance *base, struct region *r, uint32_t uid);
 void rdma_region_close(struct backend_instance *base, struct region *r);
 bool rdma_region_keys(const struct region *r, char *text);
-/* False: it is no such text, or not of this range. */
+/* How many rails the text has keys for; 0: it is no such text. */
+uint32_t rdma_keys_count(const char *text);
+/* False: it is no such text, or not of this range. k: of each rail, as many as were counted;
+ * nr is 0 of those without. */
 bool rdma_keys_read(const char *text, uint64_t base, uint64_t end, struct dv_keys *k);
 
 /* rdma_call.c. Control. */
-void rdma_far_open(struct backend_instance *base, struct far_end *f);
-void rdma_far_close(struct backend_instance *base, struct far_end *f);
-void rdma_far_region_open(struct backend_instance *base, struct region *r, const char *keys);
-void rdma_far_region_close(struct backend_instance *base, struct region *r);
 void rdma_far_frame(struct backend_instance *base, struct far_end *f, const json_t *frame);
 void rdma_take_note(struct rdma_instance *inst, struct rdma_note *n);
 /* The card says so of a QP or a CQ. */
@@ -269,24 +365,24 @@ bool rdma_call_patrol(struct rdma_instance *inst, uint64_t now);
 /* No poller runs: frees all connections and peers. */
 void rdma_call_close(struct rdma_instance *inst);
 
+/* rdma_route.c. Control. */
+void rdma_far_open(struct backend_instance *base, struct far_end *f);
+void rdma_far_close(struct backend_instance *base, struct far_end *f);
+void rdma_far_region_open(struct backend_instance *base, struct region *r, const char *keys);
+void rdma_far_region_close(struct backend_instance *base, struct region *r);
+void rdma_peer_free(struct rdma_peer *p);
+void rdma_peer_free_if_over(struct rdma_peer *p);
+/* A rail and its pair failed; they worked for so long before. Or they could not be connected. */
+void rdma_route_pause(struct rdma_route *r, uint8_t rail, uint64_t worked_ns);
+void rdma_route_refuse(struct rdma_route *r, uint8_t rail);
+/* Its port is there again. */
+void rdma_route_resume(struct rdma_instance *inst, uint8_t rail);
+/* True: some are paused still. */
+bool rdma_route_patrol(struct rdma_instance *inst, uint64_t now);
+
 /* rdma_serve.c. Control. */
 void rdma_guest_frame(struct backend_instance *base, const struct guest *g, uint32_t uid,
 		      const json_t *frame);
 void rdma_guest_close(struct backend_instance *base, const struct guest *g);
 
-/* rdma_frame.c. What is said of a connection; endpoint or reason may be NULL. */
-json_t *rdma_frame(const char *what, uint64_t id, const struct dv_endpoint *e,
-		   const char *reason);
-/* What a peer says: judged, but for whether it makes sense now. */
-struct rdma_said {
-	const char *what;
-	uint64_t id;
-	uint32_t uid;
-	bool has_endpoint;
-	struct dv_endpoint endpoint;
-	const char *reason;
-};
-/* False: it is no such frame. */
-bool rdma_frame_read(const json_t *frame, struct rdma_said *s);
-
-#endif /* TENT_IO_RDMA_H */
+#endif /* TENT_DV_RDMA_H */

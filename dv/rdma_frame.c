@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dv/rdma.h"
+#include "dv/rdma_frame.h"
 
 #define GID_TEXT 32u
 #define REASON_MAX 200u
@@ -106,6 +106,9 @@ bool rdma_frame_read(const json_t *frame, struct rdma_said *s)
 	s->has_endpoint = endpoint && read_endpoint(endpoint, &s->endpoint);
 	if (s->reason && strlen(s->reason) > REASON_MAX)
 		s->reason = NULL;
+	s->rail = 0;
+	if (json_object_get(frame, "rail") && !read_uint(frame, "rail", UINT8_MAX, &s->rail))
+		return false;
 	return s->what && read_id(json_string_value(json_object_get(frame, "id")), &s->id) &&
 	       (!endpoint || s->has_endpoint);
 }

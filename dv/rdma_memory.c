@@ -21,17 +21,33 @@ struct rdma_tenant *rdma_tenant_find(struct rdma_instance *inst, uint32_t uid)
 	LIST_FOREACH(t, &inst->tenants, all)
 		if (t->uid == uid)
 			return t;
-	t = inst->has_device ? calloc(1, sizeof(*t)) : NULL;
+	t = calloc(1, sizeof(*t));
 	if (!t)
 		return NULL;
 	t->uid = uid;
-	t->pd = dv_pd_open(&inst->device, inst->why, sizeof(inst->why));
-	if (!t->pd) {
-		free(t);
-		return NULL;
-	}
 	LIST_INSERT_HEAD(&inst->tenants, t, all);
 	return t;
+}
+
+struct ibv_pd *rdma_tenant_pd(struct rdma_instance *inst, struct rdma_tenant *t,
+			      struct rdma_rail *r)
+{
+	if (!t->pds[r->index])
+		t->pds[r->index] = dv_pd_open(&r->device, inst->why, sizeof(inst->why));
+	return t->pds[r->index];
+}
+
+void rdma_tenants_free(struct rdma_instance *inst)
+{
+	struct rdma_tenant *t;
+
+	while ((t = LIST_FIRST(&inst->tenants))) {
+		LIST_REMOVE(t, all);
+		for (uint32_t i = 0; i < inst->nr_rails; i++)
+			if (t->pds[i])
+				ibv_dealloc_pd(t->pds[i]);
+		free(t);
+	}
 }
 
 static unsigned int access_of(const struct region *r)
@@ -48,6 +64,30 @@ static unsigned int access_of(const struct region *r)
 	}
 }
 
+/* ---- regions ----------------------------------------------------------- */
+
+uint32_t rdma_nearest(const struct rdma_instance *inst, const char *location)
+{
+	uint32_t rails = 0;
+
+	if (strncmp(location, "cpu:", 4) != 0)
+		return inst->all_rails;
+	for (uint32_t i = 0; i < inst->nr_rails; i++)
+		if (inst->rails[i].node == atoi(location + 4))
+			rails |= 1u << i;
+	return rails ? rails : inst->all_rails;
+}
+
+static bool add_rail(struct rdma_instance *inst, struct rdma_near *near, const struct region *r,
+		     struct rdma_rail *rail)
+{
+	struct ibv_pd *pd = rdma_tenant_pd(inst, near->tenant, rail);
+
+	return pd && dv_mr_open(&near->mrs[rail->index], &rail->device, pd, r->addr,
+				r->end - r->base, r->base, access_of(r), inst->why,
+				sizeof(inst->why)) == 0;
+}
+
 /* Without keys it moves another way, and facts say why. */
 void rdma_region_open(struct backend_instance *base, struct region *r, uint32_t uid)
 {
@@ -58,12 +98,14 @@ void rdma_region_open(struct backend_instance *base, struct region *r, uint32_t 
 	if (!near)
 		return;
 	near->tenant = tenant;
-	if (dv_mr_open(&near->mr, &inst->device, tenant->pd, r->addr, r->end - r->base, r->base,
-		       access_of(r), inst->why, sizeof(inst->why)) < 0) {
+	near->nearest = rdma_nearest(inst, r->location);
+	for (uint32_t i = 0; i < inst->nr_rails; i++)
+		if (inst->usable & 1u << i && add_rail(inst, near, r, &inst->rails[i]))
+			near->rails |= 1u << i;
+	if (near->rails)
+		r->wired = near;
+	else
 		free(near);
-		return;
-	}
-	r->wired = near;
 }
 
 void rdma_region_close(struct backend_instance *base, struct region *r)
@@ -71,7 +113,9 @@ void rdma_region_close(struct backend_instance *base, struct region *r)
 	struct rdma_near *near = r->wired;
 
 	(void)base;
-	dv_mr_close(near->mr);
+	for (uint32_t i = 0; i < RDMA_RAILS_MAX; i++)
+		if (near->mrs[i])
+			dv_mr_close(near->mrs[i]);
 	free(near);
 }
 
@@ -80,15 +124,39 @@ void rdma_region_close(struct backend_instance *base, struct region *r)
 _Static_assert(18 + DV_PIECES_MAX * KEY_TEXT < WIRED_KEYS_SIZE, "keys of all pieces fit");
 
 /* "piece/key/key..", in hex: bytes of a piece, then a key for each. */
+static size_t put_keys(char *text, size_t size, const struct dv_keys *k)
+{
+	size_t used = (size_t)snprintf(text, size, "%" PRIx64, k->piece_bytes);
+
+	for (uint32_t i = 0; i < k->nr && used < size; i++)
+		used += (size_t)snprintf(text + used, size - used, "/%08x", k->keys[i]);
+	return used;
+}
+
+/* Those of each rail, with ";" between; of as many rails as fit. */
 bool rdma_region_keys(const struct region *r, char *text)
 {
 	const struct rdma_near *near = r->wired;
-	const struct dv_keys *k = &near->mr->remote;
-	size_t used = (size_t)snprintf(text, WIRED_KEYS_SIZE, "%" PRIx64, k->piece_bytes);
+	size_t used = 0, n;
+	bool any = false;
 
-	for (uint32_t i = 0; i < k->nr; i++)
-		used += (size_t)snprintf(text + used, WIRED_KEYS_SIZE - used, "/%08x", k->keys[i]);
-	return k->nr > 0;
+	for (uint32_t i = 0; near->rails >> i; i++) {
+		char *at = text + used, *keys = at + (i != 0);
+		size_t left = WIRED_KEYS_SIZE - used - (i != 0);
+
+		n = near->mrs[i] && near->mrs[i]->remote.nr ?
+		    put_keys(keys, left, &near->mrs[i]->remote) : 0;
+		if (n >= left) {
+			*at = '\0';
+			break;
+		}
+		if (i)
+			*at = ';';
+		keys[n] = '\0';
+		any |= n != 0;
+		used = (size_t)(keys - text) + n;
+	}
+	return any;
 }
 
 static bool read_hex(const char **at, size_t least, size_t most, uint64_t *value)
@@ -102,18 +170,40 @@ static bool read_hex(const char **at, size_t least, size_t most, uint64_t *value
 	return true;
 }
 
-bool rdma_keys_read(const char *text, uint64_t base, uint64_t end, struct dv_keys *k)
+uint32_t rdma_keys_count(const char *text)
+{
+	uint32_t nr = 1;
+
+	for (const char *at = text; (at = strchr(at, ';')); at++)
+		nr++;
+	return *text && nr <= RDMA_RAILS_MAX ? nr : 0;
+}
+
+static bool read_rail(const char **text, struct dv_keys *k)
 {
 	uint64_t key;
 
-	*k = (struct dv_keys){ .base = base, .end = end };
-	if (!read_hex(&text, 1, 16, &k->piece_bytes) || !k->piece_bytes)
+	if (!read_hex(text, 1, 16, &k->piece_bytes) || !k->piece_bytes)
 		return false;
-	for (; *text == '/' && k->nr < DV_PIECES_MAX; k->nr++) {
-		text++;
-		if (!read_hex(&text, KEY_TEXT - 1, KEY_TEXT - 1, &key))
+	for (; **text == '/' && k->nr < DV_PIECES_MAX; k->nr++) {
+		++*text;
+		if (!read_hex(text, KEY_TEXT - 1, KEY_TEXT - 1, &key))
 			return false;
 		k->keys[k->nr] = (uint32_t)key;
 	}
-	return !*text && k->nr == (end - base - 1) / k->piece_bytes + 1;
+	return k->nr == (k->end - k->base - 1) / k->piece_bytes + 1;
+}
+
+bool rdma_keys_read(const char *text, uint64_t base, uint64_t end, struct dv_keys *k)
+{
+	bool any = false;
+
+	for (;; k++, text++) {
+		*k = (struct dv_keys){ .base = base, .end = end };
+		if (*text && *text != ';' && !read_rail(&text, k))
+			return false;
+		any |= k->nr != 0;
+		if (*text != ';')
+			return any && !*text;
+	}
 }

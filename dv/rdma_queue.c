@@ -50,17 +50,16 @@ static void take_note(struct rdma_queue *q, struct rdma_note *n)
 	switch (n->kind) {
 	case NOTE_CONN:
 		TAILQ_INSERT_TAIL(&q->conns, c, link);
-		rdma_line_up(c);
+		rdma_lane_up(c);
 		break;
 	case NOTE_FAILED:
-		rdma_line_failed(n->about);
+		rdma_lane_failed(n->about);
 		break;
 	case NOTE_DOUBT:
 		rdma_conn_doubt(c);
 		break;
 	case NOTE_FENCED:
-		rdma_line_fenced(c);
-		rdma_control_send(q->inst, &c->note, NOTE_OVER, c);
+		rdma_lane_fenced(c);
 		break;
 	case NOTE_LEAVE:
 		rdma_peer_leave(q, n->about);
@@ -83,17 +82,24 @@ static void take_notes(struct rdma_queue *q)
 
 /* ---- the turn ---------------------------------------------------------- */
 
-/* The device was taken away: nothing completes any more. */
-static void break_all(struct rdma_queue *q)
+/* Devices that were taken away: nothing completes by them any more. */
+static void break_lost(struct rdma_queue *q, uint32_t usable)
 {
-	while (!TAILQ_EMPTY(&q->conns))
-		rdma_conn_break(TAILQ_FIRST(&q->conns), "the device was taken out");
+	struct rdma_conn *c, *next;
+
+	for (c = TAILQ_FIRST(&q->conns); c; c = next) {
+		next = TAILQ_NEXT(c, link);
+		if (!(usable & 1u << c->lane->rail))
+			rdma_conn_break(c, "the device was taken out");
+	}
 }
 
 struct transfer *rdma_poll(struct backend_queue *queue)
 {
 	struct rdma_queue *q = (struct rdma_queue *)queue;
+	uint32_t usable = load_relaxed(&q->inst->usable);
 	struct rdma_conn *c, *next;
+	struct rdma_line *l, *next_line;
 
 	if (load_relaxed(&q->inbox))
 		take_notes(q);
@@ -101,11 +107,13 @@ struct transfer *rdma_poll(struct backend_queue *queue)
 		next = TAILQ_NEXT(c, link);
 		if (c->sq.ci != c->sq.pi)
 			q->base.moved |= rdma_conn_reap(c);
-		if (c->line->conn == c)
-			rdma_conn_issue(c);
 	}
-	if (load_relaxed(&q->inst->gone))
-		break_all(q);
+	if (usable != q->inst->all_rails)
+		break_lost(q, usable);
+	for (l = TAILQ_FIRST(&q->lines); l; l = next_line) {
+		next_line = TAILQ_NEXT(l, link);
+		rdma_line_issue(l);
+	}
 	if (!TAILQ_EMPTY(&q->called_back))
 		rdma_back_check(q);
 	store_relaxed(&q->base.watched, (uint32_t)(q->nr_jobs != 0));

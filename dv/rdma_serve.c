@@ -45,8 +45,8 @@ static const char *check_call(struct rdma_instance *inst, const struct guest *g,
 {
 	if (!said->has_endpoint)
 		return "a call needs an endpoint";
-	if (!inst->has_device || load_relaxed(&inst->gone))
-		return "its engine has no device";
+	if (said->rail >= inst->nr_rails || !(inst->usable & 1u << said->rail))
+		return "its engine has no such device, or none now";
 	if (find(inst, g, said->id))
 		return "a connection of that name is there already";
 	if (inst->nr_served >= RDMA_SERVED_MAX || count_of(inst, g) >= RDMA_GUEST_MAX)
@@ -55,23 +55,25 @@ static const char *check_call(struct rdma_instance *inst, const struct guest *g,
 }
 
 static int connect_to(struct rdma_instance *inst, struct rdma_served *s, uint32_t uid,
-		      const struct dv_endpoint *peer, char *why, size_t size)
+		      const struct rdma_said *said, char *why, size_t size)
 {
 	struct rdma_tenant *t = rdma_tenant_find(inst, uid);
+	struct rdma_rail *rail = &inst->rails[said->rail];
+	struct ibv_pd *pd = t ? rdma_tenant_pd(inst, t, rail) : NULL;
 	const struct dv_qp_options o = {
 		.sl = (uint8_t)inst->o.service_level, .tc = (uint8_t)inst->o.traffic_class,
 		.hop_limit = (uint8_t)inst->o.hop_limit,
 	};
 	int rc;
 
-	if (!t) {
+	if (!pd) {
 		snprintf(why, size, "%.*s", (int)size - 1, inst->why);
 		return -1;
 	}
-	rc = dv_qp_open(&s->qp, &inst->device, t->pd, &o, why, size);
+	rc = dv_qp_open(&s->qp, &rail->device, pd, &o, why, size);
 	if (rc < 0)
 		return rc;
-	rc = dv_qp_connect(&s->qp, peer, why, size);
+	rc = dv_qp_connect(&s->qp, &said->endpoint, why, size);
 	if (rc < 0)
 		dv_qp_close(&s->qp);
 	return rc;
@@ -85,7 +87,7 @@ static void take_call(struct rdma_instance *inst, const struct guest *g, uint32_
 	struct dv_endpoint own;
 	char why[200] = "its engine has no memory";
 
-	if (!s || connect_to(inst, s, uid, &said->endpoint, why, sizeof(why)) < 0) {
+	if (!s || connect_to(inst, s, uid, said, why, sizeof(why)) < 0) {
 		free(s);
 		inst->wire.to_guest(inst->wire.context, g,
 				    rdma_frame("refuse", said->id, NULL, fault ? fault : why));

@@ -84,8 +84,10 @@ static inline bool dv_run_op(struct dv_sq *sq, struct dv_run *r, struct dv_op *o
 			continue;
 		op->length = dv_wqe_length(dv_sq_block(sq, at));
 		op->fault = NULL;
-		if (r->fault) /* a branch, or who looks for the fault looks twice */
+		if (r->fault) { /* a branch, or who looks for the fault looks twice */
 			op->fault = dv_run_is_bad(sq, r) ? r->fault : NULL;
+			op->remote = dv_wqe_remote(dv_sq_block(sq, at));
+		}
 		return true;
 	}
 	dv_sq_free(sq, r->end, r->mask + 1, r->newest->reads);

@@ -115,6 +115,7 @@ bool dv_sq_retire(struct dv_sq *sq, uint32_t last, struct dv_op *op)
 
 		*op = (struct dv_op) {
 			.cookie = sq->cookies[at], .length = dv_wqe_length(dv_sq_block(sq, at)),
+			.remote = dv_wqe_remote(dv_sq_block(sq, at)),
 		};
 		dv_sq_free(sq, sq->ci + sq->blocks[at].nr_bb, sq->mask + 1, sq->blocks[at].reads);
 		if (op->cookie)

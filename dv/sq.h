@@ -62,6 +62,7 @@ struct dv_op {
 	void *cookie;
 	uint32_t length;	/* bytes */
 	const struct dv_fault *fault; /* NULL: it ended well */
+	uint64_t remote;	/* address at the peer; of one that did not end well alone */
 };
 
 void dv_uar_init(struct dv_uar *u, const struct mlx5dv_qp *qp);

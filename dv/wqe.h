@@ -120,4 +120,12 @@ static inline uint32_t dv_wqe_length(const void *wqe)
 	return be32toh(w->data.byte_count) & DV_PIECE_MAX;
 }
 
+/* The address at the peer of the same. */
+static inline uint64_t dv_wqe_remote(const void *wqe)
+{
+	const struct dv_wqe_rdma *w = wqe;
+
+	return be64toh(w->raddr.raddr);
+}
+
 #endif /* TENT_DV_WQE_H */

@@ -94,7 +94,7 @@ static json_t *transport_facts_json(const struct engine *e)
 
 	for (uint32_t i = 0; i < e->nr_instances; i++) {
 		const struct backend *b = e->instances[i]->ops;
-		char text[512] = "";
+		char text[2048] = "";
 
 		if (!b->facts)
 			continue;

@@ -17,7 +17,6 @@
 #include "tests/common/rdma_pair.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
-#define ALONE ", \"tcp\": {\"enable\": false}"
 /* Three connections have the time that their cards take to give up. */
 #define PATIENT ", \"engine\": {\"request_timeout_ms\": 60000}"
 
@@ -94,7 +93,7 @@ static void a_slow_card_or_wire_ends_nothing(void **state)
 	if (!permitted)
 		skip();
 	for (int link = 0; link < 2; link++) {
-		rdma_pair_open(&p, rdma_links[link], ALONE, "");
+		rdma_pair_open(&p, rdma_links[link], RDMA_ALONE, "");
 		for (uint32_t i = 0; i < COUNT(faults); i++) {
 			rdma_set_at((int)i & 1, faults[i][0]);
 			rdma_expect_both(&p, 10 * i + 1);
@@ -150,7 +149,7 @@ static void a_syndrome_hits_one_request_or_its_connection(void **state)
 	if (!permitted)
 		skip();
 	for (int link = 0; link < 2; link++) {
-		rdma_pair_open(&p, rdma_links[link], ALONE, "");
+		rdma_pair_open(&p, rdma_links[link], RDMA_ALONE, "");
 		for (uint32_t i = 0; i < COUNT(all); i++)
 			expect_one(&p, 1, "syndrome_at=5 syndrome=%d", &all[i]);
 		rdma_pair_close(&p);
@@ -171,7 +170,7 @@ static void a_nak_hits_one_request_or_its_connection(void **state)
 	if (!permitted)
 		skip();
 	for (int link = 0; link < 2; link++) {
-		rdma_pair_open(&p, rdma_links[link], ALONE, "");
+		rdma_pair_open(&p, rdma_links[link], RDMA_ALONE, "");
 		for (uint32_t i = 0; i < COUNT(all); i++)
 			expect_one(&p, 0, "nak_at=5 nak=%d", &all[i]);
 		rdma_pair_close(&p);
@@ -190,7 +189,7 @@ static void what_a_full_cq_lost_goes_out_again(void **state)
 	if (!permitted)
 		skip();
 	for (int link = 0; link < 2; link++) {
-		rdma_pair_open(&p, rdma_links[link], ALONE, "");
+		rdma_pair_open(&p, rdma_links[link], RDMA_ALONE, "");
 		rdma_expect_both(&p, 1);
 		rdma_set_at(1, "cq_overrun_at=1");
 		rdma_expect_both(&p, 3);
@@ -217,7 +216,7 @@ static void without_answers_all_fail_until_there_are_some(void **state)
 	if (!permitted)
 		skip();
 	for (int link = 0; link < 2; link++) {
-		rdma_pair_open(&p, rdma_links[link], ALONE, PATIENT);
+		rdma_pair_open(&p, rdma_links[link], RDMA_ALONE, PATIENT);
 		rdma_expect_both(&p, 1);
 		for (uint32_t i = 0; i < COUNT(all); i++) {
 			rdma_set_at(1, "timeouts=100%");
@@ -262,7 +261,7 @@ static void an_address_that_was_taken_away_is_used_again_when_it_is_back(void **
 	(void)state;
 	if (!permitted)
 		skip();
-	rdma_pair_open(&p, rdma_links[0], ALONE, PATIENT);
+	rdma_pair_open(&p, rdma_links[0], RDMA_ALONE, PATIENT);
 	rdma_expect_both(&p, 1);
 	for (int host = 0; host < 2; host++) {
 		rdma_set_at(host, "gid.0=none");

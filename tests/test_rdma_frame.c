@@ -89,6 +89,22 @@ static void a_frame_with_one_bad_member_is_refused(void **state)
 	}
 }
 
+/* ---- rails ------------------------------------------------------------- */
+
+static void memory_goes_by_the_rails_of_its_numa_node(void **state)
+{
+	struct rdma_instance inst = {
+		.nr_rails = 3, .all_rails = 7,
+		.rails = { { .node = 1 }, { .node = 0 }, { .node = 1 } },
+	};
+
+	(void)state;
+	assert_int_equal(rdma_nearest(&inst, "cpu:0"), 2);
+	assert_int_equal(rdma_nearest(&inst, "cpu:1"), 5);
+	assert_int_equal(rdma_nearest(&inst, "cpu:2"), 7);
+	assert_int_equal(rdma_nearest(&inst, "*"), 7);
+}
+
 /* ---- keys -------------------------------------------------------------- */
 
 static void keys_are_read_as_they_were_written(void **state)
@@ -96,7 +112,7 @@ static void keys_are_read_as_they_were_written(void **state)
 	struct dv_mr mr = { .remote = { .base = 0x1000, .end = 0x1000 + 0x5000,
 					.piece_bytes = 0x2000, .nr = 3,
 					.keys = { 1, 0xffffffff, 0x80000000 } } };
-	struct rdma_near near = { .mr = &mr };
+	struct rdma_near near = { .rails = 1, .mrs = { &mr } };
 	const struct region r = { .wired = &near };
 	char text[WIRED_KEYS_SIZE];
 	struct dv_keys k;
@@ -112,10 +128,48 @@ static void keys_are_read_as_they_were_written(void **state)
 	assert_int_equal(span, 0x1000);
 }
 
+static void each_rail_has_keys_of_its_own_or_none(void **state)
+{
+	struct dv_mr first = { .remote = { .piece_bytes = 0x5000, .nr = 1, .keys = { 1 } } };
+	struct dv_mr local = { .remote = { .piece_bytes = 0x5000 } };
+	struct dv_mr last = { .remote = { .piece_bytes = 0x8000, .nr = 1, .keys = { 7 } } };
+	struct rdma_near near = { .rails = 0xd, .mrs = { &first, NULL, &local, &last } };
+	const struct region r = { .wired = &near };
+	struct dv_keys k[RDMA_RAILS_MAX];
+	char text[WIRED_KEYS_SIZE];
+
+	(void)state;
+	assert_true(rdma_region_keys(&r, text));
+	assert_string_equal(text, "5000/00000001;;;8000/00000007");
+	assert_int_equal(rdma_keys_count(text), 4);
+	assert_true(rdma_keys_read(text, 0x1000, 0x6000, k));
+	assert_int_equal(k[0].nr, 1);
+	assert_int_equal(k[1].nr + k[2].nr, 0);
+	assert_int_equal(k[3].keys[0], 7);
+	assert_int_equal(rdma_keys_count("1;1;1;1;1;1;1;1;1"), 0);
+	assert_int_equal(rdma_keys_count(""), 0);
+	assert_false(rdma_keys_read(";", 0x1000, 0x6000, k));
+}
+
+/* The others are told of. */
+static void rails_whose_keys_do_not_fit_are_left_out(void **state)
+{
+	struct dv_mr long_one = { .remote = { .piece_bytes = UINT64_MAX, .nr = DV_PIECES_MAX } };
+	struct dv_mr *l = &long_one;
+	struct rdma_near near = { .rails = 7, .mrs = { l, l, l } };
+	const struct region r = { .wired = &near };
+	char text[WIRED_KEYS_SIZE];
+
+	(void)state;
+	assert_true(rdma_region_keys(&r, text));
+	assert_int_equal(strlen(text), 16 + 9 * DV_PIECES_MAX);
+	assert_null(strchr(text, ';'));
+}
+
 static void keys_of_all_pieces_fit_their_text(void **state)
 {
 	struct dv_mr mr = { .remote = { .piece_bytes = UINT64_MAX, .nr = DV_PIECES_MAX } };
-	struct rdma_near near = { .mr = &mr };
+	struct rdma_near near = { .rails = 1, .mrs = { &mr } };
 	const struct region r = { .wired = &near };
 	char text[WIRED_KEYS_SIZE];
 
@@ -153,7 +207,10 @@ int main(void)
 		cmocka_unit_test(a_frame_is_read_as_it_was_written),
 		cmocka_unit_test(an_endpoint_may_be_absent),
 		cmocka_unit_test(a_frame_with_one_bad_member_is_refused),
+		cmocka_unit_test(memory_goes_by_the_rails_of_its_numa_node),
 		cmocka_unit_test(keys_are_read_as_they_were_written),
+		cmocka_unit_test(each_rail_has_keys_of_its_own_or_none),
+		cmocka_unit_test(rails_whose_keys_do_not_fit_are_left_out),
 		cmocka_unit_test(keys_of_all_pieces_fit_their_text),
 		cmocka_unit_test(keys_that_do_not_cover_their_range_are_refused),
 	};

@@ -99,6 +99,19 @@ bool hosts_open(struct hosts *h)
 	return true;
 }
 
+void hosts_add_cable(struct hosts *h)
+{
+	hosts_enter(h, 0);
+	run("ip link add " HOSTS_SECOND_PORT " type veth peer name " HOSTS_SECOND_PORT
+	    " netns /proc/%d/fd/%d", getpid(), h->host[1]);
+	for (int i = 0; i < 2; i++) {
+		hosts_enter(h, i);
+		run("ip addr add " HOSTS_SECOND_IPV4 "/24 dev " HOSTS_SECOND_PORT, i + 1);
+		run("ip link set " HOSTS_SECOND_PORT " up");
+	}
+	hosts_enter(h, -1);
+}
+
 void hosts_close(struct hosts *h)
 {
 	hosts_enter(h, -1);

@@ -15,6 +15,8 @@
 #define HOSTS_IPV4 "10.77.0.%d"
 #define HOSTS_IPV6 "fd77::%d"
 #define HOSTS_LINK_LOCAL "fe80::77:%d"
+#define HOSTS_SECOND_PORT "t1"	/* with a second cable, and no more than IPv4 */
+#define HOSTS_SECOND_IPV4 "10.78.0.%d"
 #define HOSTS_NAME "tent-host-%d"	/* in /etc/hosts, as this process sees it */
 
 struct hosts {
@@ -24,6 +26,8 @@ struct hosts {
 /* False: not permitted here. */
 bool hosts_open(struct hosts *h);
 void hosts_close(struct hosts *h);
+/* Lays a second cable. */
+void hosts_add_cable(struct hosts *h);
 /* This thread goes to host 0 or 1, or with -1 home. */
 void hosts_enter(const struct hosts *h, int host);
 /* Pulls the cable out, or puts it in again; addresses stay. */

@@ -37,6 +37,11 @@ bool rdma_hosts_open(void)
 	return hosts_open(&hosts);
 }
 
+void rdma_hosts_add_cable(void)
+{
+	hosts_add_cable(&hosts);
+}
+
 void rdma_hosts_close(void)
 {
 	hosts_close(&hosts);
@@ -53,7 +58,7 @@ void rdma_hosts_heal(void)
 	hosts_heal(&hosts);
 }
 
-void rdma_start_at(int i, const char *const *sim, const char *transports, const char *extra)
+void rdma_start_at(int i, const char *const *sim, const char *rdma, const char *extra)
 {
 	struct tentd *t = &rdma_daemons[i];
 	char json[1024], host[64];
@@ -61,8 +66,8 @@ void rdma_start_at(int i, const char *const *sim, const char *transports, const 
 	snprintf(host, sizeof(host), HOSTS_IPV4, i + 1);
 	snprintf(json, sizeof(json), "{\"peers\": {\"enable\": true, \"secret_file\": \"%s\"}, "
 		 "\"rpc_server_hostname\": \"%s\", \"rpc_server_port\": 15000, "
-		 "\"transports\": {\"rdma\": {\"enable\": true, \"fence_ms\": 5000}%s}%s}", secret,
-		 host, transports, extra);
+		 "\"transports\": {\"rdma\": {\"enable\": true, \"fence_ms\": 5000%s}}%s}", secret,
+		 host, rdma, extra);
 	tentd_prepare(t);
 	tentd_configure(t, json);
 	t->sim = sim;
@@ -83,6 +88,13 @@ void rdma_set_at(int i, const char *what)
 {
 	hosts_enter(&hosts, i);
 	sim_set("%s", what);
+	hosts_enter(&hosts, -1);
+}
+
+void rdma_set_device_at(int i, int device, const char *what)
+{
+	hosts_enter(&hosts, i);
+	sim_set_device(device, "%s", what);
 	hosts_enter(&hosts, -1);
 }
 
@@ -112,11 +124,11 @@ void rdma_open_user(struct rdma_pair *p)
 	p->id = far_open_it(p->user, tent_client_segment(p->owner));
 }
 
-void rdma_pair_open(struct rdma_pair *p, const char *const *sim, const char *transports,
+void rdma_pair_open(struct rdma_pair *p, const char *const *sim, const char *rdma,
 		    const char *extra)
 {
 	for (int i = 0; i < 2; i++)
-		rdma_start_at(i, sim, transports, extra);
+		rdma_start_at(i, sim, rdma, extra);
 	rdma_open_owner(p);
 	rdma_open_user(p);
 }

@@ -22,17 +22,21 @@ extern struct tentd rdma_daemons[2];
 extern const char *const *const rdma_links[2];
 
 bool rdma_hosts_open(void);
+void rdma_hosts_add_cable(void);
 void rdma_hosts_close(void);
 /* The cable between them. */
 void rdma_hosts_cut(void);
 void rdma_hosts_heal(void);
 
-/* sim: options of tent-sim; NULL: it has no device. transports: further members of that
- * object, extra: of the whole; each begins with a comma, or is "". */
-void rdma_start_at(int i, const char *const *sim, const char *transports, const char *extra);
+/* sim: options of tent-sim; NULL: it has no device. rdma: further members of transports/rdma,
+ * extra: of the whole; each begins with a comma, or is "". */
+void rdma_start_at(int i, const char *const *sim, const char *rdma, const char *extra);
 void rdma_end_both(void);
-/* A fault of host i's devices, or what ends it. */
+/* Nothing but RDMA: closes that object, to go last in it. */
+#define RDMA_ALONE "}, \"tcp\": {\"enable\": false"
+/* A fault of host i's devices, or of one of them; or what ends it. */
 void rdma_set_at(int i, const char *what);
+void rdma_set_device_at(int i, int device, const char *what);
 
 struct rdma_pair {
 	struct tent_client *owner, *user;
@@ -44,7 +48,7 @@ struct rdma_pair {
 void rdma_open_owner(struct rdma_pair *p);
 void rdma_open_user(struct rdma_pair *p);
 /* Daemons too. */
-void rdma_pair_open(struct rdma_pair *p, const char *const *sim, const char *transports,
+void rdma_pair_open(struct rdma_pair *p, const char *const *sim, const char *rdma,
 		    const char *extra);
 /* Clients alone. */
 void rdma_pair_close(struct rdma_pair *p);

@@ -103,14 +103,31 @@ bool sim_has(const char *option)
 	return strstr(getenv(OPTIONS), option) != NULL;
 }
 
-void sim_set(const char *format, ...)
+static void set(const char *device, const char *format, va_list args)
 {
 	char command[4352], what[128];
+
+	vsnprintf(what, sizeof(what), format, args);
+	snprintf(command, sizeof(command), "%s ctl %s set %s", tool(), device, what);
+	check(system(command) == 0, command);
+}
+
+void sim_set(const char *format, ...)
+{
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(what, sizeof(what), format, args);
+	set("", format, args);
 	va_end(args);
-	snprintf(command, sizeof(command), "%s ctl set %s", tool(), what);
-	check(system(command) == 0, command);
+}
+
+void sim_set_device(int device, const char *format, ...)
+{
+	char name[16];
+	va_list args;
+
+	snprintf(name, sizeof(name), "%d", device);
+	va_start(args, format);
+	set(name, format, args);
+	va_end(args);
 }

@@ -18,5 +18,8 @@ bool sim_has(const char *option);
 /* tent-sim ctl set ...: a fault, or what ends it. */
 __attribute__((format(printf, 1, 2)))
 void sim_set(const char *format, ...);
+/* The same of one device, not of all. */
+__attribute__((format(printf, 2, 3)))
+void sim_set_device(int device, const char *format, ...);
 
 #endif /* TENT_TESTS_SIM_H */
