@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test_tcp_hosts.c - clients of two tentd on two hosts move bytes: by every form of
- * address, with the cable pulled out in mid-transfer, with one of the daemons killed, and
- * with another way when connections are cut.
+ * address, from and to shared memory only, with the cable pulled out in mid-transfer, with
+ * one of the daemons killed, and with another way when connections are cut.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -176,6 +176,56 @@ static void bytes_travel_by_every_form_of_address(void **state)
 		pair_close(&p);
 		end_both();
 	}
+}
+
+static struct tent_completion move(struct pair *p, int opcode, const uint8_t *source,
+				   const uint8_t *target)
+{
+	return engine_fix_move(p->ring, opcode, source, p->id, target, PART);
+}
+
+/* Only its own process and its engine's workers can read it: as a source the batch is refused,
+ * as a target its engine refuses each request. Nothing moves, and shared memory beside it
+ * does as before. */
+static void private_memory_is_refused_at_either_end(void **state)
+{
+	uint8_t *here = aligned_alloc(4096, PART), *there = aligned_alloc(4096, PART);
+	struct tent_completion c;
+	struct pair p;
+
+	(void)state;
+	if (!permitted)
+		skip();
+	pair_open(&p, HOSTS_IPV4, "");
+	assert_int_equal(tent_client_register(p.user, here, PART, TENT_PERM_LOCAL_READ_WRITE,
+					      NULL, 0), 0);
+	assert_int_equal(tent_client_register(p.owner, there, PART, TENT_PERM_GLOBAL_READ_WRITE,
+					      NULL, 0), 0);
+	far_expect_buffers(p.user, p.id, 2);
+	fill(here, PART, 1);
+	fill(there, PART, 2);
+	fill(p.mine, SIZE, 3);
+	fill(p.theirs, SIZE, 3);
+	for (int opcode = TENT_OPCODE_READ; opcode <= TENT_OPCODE_WRITE; opcode++) {
+		c = move(&p, opcode, here, p.theirs);
+		assert_int_equal(c.flags, TENT_CQE_F_REJECTED);
+		assert_int_equal(c.rule, TENT_RULE_NO_TRANSPORT);
+		c = move(&p, opcode, p.mine, there);
+		assert_int_equal(c.status, TENT_STATUS_FAILED);
+		assert_int_equal(c.error, TENT_ERR_TRANSPORT);
+		assert_int_equal(c.rule, TENT_RULE_TRANSPORT_REACH);
+		assert_int_equal(c.bytes, 0);
+		assert_memory_equal(p.mine, p.theirs, SIZE);
+		expect_all(&p, opcode, 3);
+	}
+	fill(p.mine, PART, 1);
+	assert_memory_equal(here, p.mine, PART);
+	fill(p.mine, PART, 2);
+	assert_memory_equal(there, p.mine, PART);
+	pair_close(&p);
+	end_both();
+	free(there);
+	free(here);
 }
 
 /* What ends says how; what says COMPLETED has all of its bytes there. */
@@ -389,6 +439,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bytes_travel_by_every_form_of_address),
+		cmocka_unit_test(private_memory_is_refused_at_either_end),
 		cmocka_unit_test(a_cable_that_is_pulled_out_ends_what_is_under_way),
 		cmocka_unit_test(a_daemon_that_is_killed_leaves_no_success_without_its_bytes),
 		cmocka_unit_test(a_daemon_that_asked_and_is_killed_is_left),
