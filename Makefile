@@ -16,7 +16,7 @@
 #   fuzz            each fuzzer for a minute, or TENT_FUZZ_SECONDS
 #   layers headers  who may include whom; every header compiles alone
 #   size cost       lengths of functions and files; instructions and lines a request
-#   perf            round trips of a ring, requests a second, a neighbour, files, tcp
+#   perf            round trips of a ring, requests a second, a neighbour, files, tcp, rdma
 #   abi-renew       stores what the libraries' ABI has gained; check compares
 #   install clean   into DESTDIR/PREFIX; removes $(B)
 #   deps deps-demo  packages that check and demo need; deps-hca, deps-python
@@ -92,7 +92,7 @@ FUZZERS	:= $(call progs,tests/fuzz_*.c sim/hca/tests/fuzz_*.c)
 # Tests that are scripts: they build, start and trace whole programs.
 SCRIPTS	:= tests/symbols.sh tests/abi.sh tests/readme_examples.sh tests/installed.sh tests/frozen.sh tests/foreign.sh \
 	   tests/vectors.sh tests/strace_busy.sh tests/replay.sh tests/replay_kills.sh tests/perf.sh \
-	   tests/rdma_capture.sh
+	   tests/rdma_capture.sh tests/rdma_perf.sh
 
 all: $(LIBS) $(TOOLS) $(PERF)
 
@@ -408,7 +408,7 @@ size:
 cost: all $(B)/perf/cost_driver $(SIM)
 	@perf/cost.sh
 
-perf: all
+perf: all sim
 	$(B)/perf/ring_rtt --check
 	$(B)/perf/submit_rate --check
 	$(B)/perf/neighbour
@@ -417,6 +417,10 @@ perf: all
 	$(B)/perf/tcp_lat --check
 	$(B)/perf/tcp_bw --check
 	perf/ucx_tcp.sh
+	$(B)/perf/rdma_lat --check
+	$(B)/perf/rdma_bw --check
+	$(B)/perf/rdma_rate --check
+	perf/compare.sh
 
 clean:
 	rm -rf $(B)

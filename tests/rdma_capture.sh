@@ -70,7 +70,7 @@ python3 - "$work/out" "$work/packets" <<- 'END' || refuse "the packets say somet
 	    sys.exit(f"{len(lines)} packets read, {facts['captured_packets']} captured")
 	engines = {}
 	for name in ("store_engine", "server_engine"):
-	    said = re.search(r"::ffff:(\S+): (\d+) WRITEs and (\d+) READs of (\d+) bytes", facts[name])
+	    said = re.search(r"::ffff:([0-9.]+)[^:]*: (\d+) WRITEs and (\d+) READs of (\d+) bytes", facts[name])
 	    engines[said[1]] = tuple(int(x) for x in said.groups()[1:])
 	a, b = engines
 	for me, peer in ((a, b), (b, a)):

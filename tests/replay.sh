@@ -39,7 +39,7 @@ by_rdma() { # FILE: a WRITE and a READ for each block of it, as the server's eng
 	     $1 == "checkpoint" { writes += $3 }
 	     $2 == "block_KiB" { bytes = $3 * 1024 }
 	     $2 == "server_engine" { said = substr($0, index($0, "GID")) }
-	     END { want = writes " WRITEs and " reads " READs of " (writes + reads) * bytes " bytes;"
+	     END { want = writes " WRITEs and " reads " READs of " (writes + reads) * bytes " bytes"
 		   exit !(writes > 0 && reads > 0 && index(said, want)) }' "$1" || { cat "$1"; exit 1; }
 }
 

@@ -14,6 +14,17 @@
 #define ARG_BAD 2	/* exit status */
 #define ARG_BASE 256	/* option values beyond any short option */
 
+/* 0: it has none. */
+static char letter_of(const struct arg *a)
+{
+	return a->name[0] && a->name[1] == ',' ? a->name[0] : '\0';
+}
+
+static const char *long_name(const struct arg *a)
+{
+	return letter_of(a) ? a->name + 2 : a->name;
+}
+
 int args_parse_size(const char *text, uint64_t *size)
 {
 	static const char suffixes[] = "KMGT";
@@ -87,7 +98,7 @@ static int refuse_range(const struct arg *a, const char *text)
 		size_text(a->min, low, sizeof(low));
 		size_text(a->max, high, sizeof(high));
 	}
-	fprintf(stderr, "--%s is %s; allowed: %s..%s\n", a->name, text, low, high);
+	fprintf(stderr, "--%s is %s; allowed: %s..%s\n", long_name(a), text, low, high);
 	return ARG_BAD;
 }
 
@@ -125,8 +136,8 @@ static int take(const struct arg *a, const char *text)
 	case ARG_CHOICE:
 		choice = choice_find(a->choices, text);
 		if (choice < 0) {
-			fprintf(stderr, "--%s is %s; allowed: %s\n", a->name, text,
-				a->choices);
+			fprintf(stderr, "--%s is %s; allowed: %s\n", long_name(a),
+				text, a->choices);
 			return ARG_BAD;
 		}
 		*(int *)a->value = choice;
@@ -167,9 +178,11 @@ static void print_help(const char *program, const char *title, const struct arg 
 	printf("%s: %s\n\n", program, title);
 	for (const struct arg *a = args; a->name; a++) {
 		static const char *const words[] = { "", " N", " SIZE", " TEXT", " " };
+		const char letter[] = { '-', letter_of(a), ',', ' ', '\0' };
 		char left[64], text[128];
 
-		snprintf(left, sizeof(left), "--%s%s%s", a->name, words[a->kind],
+		snprintf(left, sizeof(left), "%s--%s%s%s", letter_of(a) ? letter : "",
+			 long_name(a), words[a->kind],
 			 a->kind == ARG_CHOICE ? a->choices : "");
 		default_text(a, text, sizeof(text));
 		printf("  %-34s %s%s%s%s\n", left, a->help, *text ? " [" : "", text,
@@ -184,30 +197,57 @@ static void build_options(const struct arg *args, struct option *options)
 
 	for (; args[nr].name && nr < ARGS_MAX; nr++)
 		options[nr] = (struct option) {
-			.name = args[nr].name,
+			.name = long_name(&args[nr]),
 			.has_arg = args[nr].kind == ARG_FLAG ? no_argument : required_argument,
 			.val = ARG_BASE + (int)nr,
 		};
 	options[nr] = (struct option) { .name = "help", .val = 'h' };
 }
 
+static void build_letters(const struct arg *args, char *letters)
+{
+	*letters++ = 'h';
+	for (; args->name; args++) {
+		if (!letter_of(args))
+			continue;
+		*letters++ = letter_of(args);
+		if (args->kind != ARG_FLAG)
+			*letters++ = ':';
+	}
+	*letters = '\0';
+}
+
+/* By what getopt_long found; NULL: nothing. */
+static const struct arg *find(const struct arg *args, int c)
+{
+	if (c >= ARG_BASE)
+		return &args[c - ARG_BASE];
+	while (args->name && letter_of(args) != c)
+		args++;
+	return args->name ? args : NULL;
+}
+
 int args_parse(int argc, char **argv, const char *title, const struct arg *args)
 {
 	struct option options[ARGS_MAX + 2] = { 0 };
+	char letters[2 * ARGS_MAX + 2];
+	const struct arg *a;
 	const char *program = strrchr(argv[0], '/') ? strrchr(argv[0], '/') + 1 : argv[0];
 	int c, rc;
 
 	build_options(args, options);
-	while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+	build_letters(args, letters);
+	while ((c = getopt_long(argc, argv, letters, options, NULL)) != -1) {
 		if (c == 'h') {
 			print_help(program, title, args);
 			return 0;
 		}
-		if (c < ARG_BASE) {	/* getopt_long has named the option */
+		a = find(args, c);
+		if (!a) {	/* getopt_long has named the option */
 			fprintf(stderr, "%s --help lists the options\n", program);
 			return ARG_BAD;
 		}
-		rc = take(&args[c - ARG_BASE], optarg);
+		rc = take(a, optarg);
 		if (rc)
 			return rc;
 	}

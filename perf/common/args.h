@@ -15,7 +15,7 @@ enum arg_kind {
 };
 
 struct arg {
-	const char *name;	/* without the dashes; NULL ends the table */
+	const char *name;	/* without dashes, "size", or "s,size" for -s too; NULL ends */
 	enum arg_kind kind;
 	void *value;		/* holds the default; shown by --help */
 	uint64_t min, max;	/* NUMBER and SIZE: inclusive */

@@ -165,7 +165,8 @@ static void transports_json(const struct options *o, char *json, size_t size)
 			 o->device ? o->device : "");
 }
 
-/* Timers of a card are too short for a machine that others use. */
+/* A card's timers, and a peer's where nobody is killed, are too short for a machine that
+ * others use. */
 int sites_start_engine(struct sites *t, const struct options *o, int host)
 {
 	/* Without GSO the cable carries packets as others do. */
@@ -177,8 +178,9 @@ int sites_start_engine(struct sites *t, const struct options *o, int host)
 	transports_json(o, transports, sizeof(transports));
 	engine_json(o, host == HOST_SERVER ? o->engine_core : -1, members, sizeof(members));
 	snprintf(config, sizeof(config), "%s, \"rpc_server_hostname\": \"%s\", \"peers\": { "
-		 "\"enable\": true, \"secret_file\": \"%s\" }, \"metrics\": { \"enabled\": "
-		 "false }%s", members, t->net.address[host], t->secret, transports);
+		 "\"enable\": true, \"secret_file\": \"%s\"%s }, \"metrics\": { \"enabled\": "
+		 "false }%s", members, t->net.address[host], t->secret,
+		 o->kills ? "" : ", \"keepalive_ms\": 60000", transports);
 	two_hosts_enter(&t->net, host);
 	rc = daemon_start_on(&t->daemons[host], config, options_simulate(o) ? sim : NULL);
 	two_hosts_enter(&t->net, -1);
