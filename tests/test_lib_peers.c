@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test_lib_peers.c - libtent and a segment of another engine, in each kind of engine that a
- * program may use: opened, warmed up, changed, lost, back, and gone for good.
+ * program may use: opened, warmed up, changed, lost, back, and gone for good; and a batch to it
+ * that is longer than a ring.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -21,10 +22,16 @@
 #define SIZE 65536
 #define SECOND_NS 1000000000ull
 #define LONG_NS (60 * SECOND_NS)
+#define MANY 100000u		/* blocks, more than any ring has slots */
+#define BLOCK 40u		/* bytes of one */
 
 /* However slow the machine is, nobody is silent; and where one is to be lost for it. */
 static const char *const patient[] = {
 	"peers/enable=true", "rpc_server_hostname=127.0.0.1", "peers/keepalive_ms=20000", NULL
+};
+static const char *const busy[] = {
+	"peers/enable=true", "rpc_server_hostname=127.0.0.1", "peers/keepalive_ms=20000",
+	"engine/request_timeout_ms=3600000", NULL
 };
 static const char *const quick[] = {
 	"peers/enable=true", "rpc_server_hostname=127.0.0.1", "peers/keepalive_ms=500", NULL
@@ -149,11 +156,51 @@ static void a_peer_that_is_not_there_is_an_error(enum lib_mode mode)
 	far_close(&f);
 }
 
+/* Each block to the place of another one, and back to its own. */
+static void many_small_blocks_of_one_batch_arrive(enum lib_mode mode)
+{
+	tent_request_v1_t *r = calloc(MANY, sizeof(*r));
+	void *mine, *theirs;
+	tent_batch_id_t batch;
+	struct far f;
+
+	far_open_as(&f, mode, busy);
+	assert_int_equal(tent_client_alloc(f.owner, MANY * BLOCK, NULL, &theirs), 0);
+	assert_int_equal(tent_client_register(f.owner, theirs, MANY * BLOCK,
+					      TENT_PERM_GLOBAL_READ_WRITE, NULL, 0), 0);
+	assert_int_equal(tent_allocate_memory(f.here.engine, &mine, 2 * MANY * BLOCK, "*"), 0);
+	assert_int_equal(tent_register_memory(f.here.engine, mine, 2 * MANY * BLOCK), 0);
+	while (buffers(&f) != 2)
+		;
+	lib_fix_pattern(mine, MANY * BLOCK, 5);
+	for (int opcode = TENT_OPCODE_WRITE; opcode >= TENT_OPCODE_READ; opcode--) {
+		size_t half = opcode == TENT_OPCODE_READ ? MANY * BLOCK : 0;
+
+		for (size_t i = 0; i < MANY; i++) {
+			r[i] = lib_fix_request(&f.here, opcode, 0, 0, BLOCK);
+			r[i].source = (uint8_t *)mine + half + i * BLOCK;
+			r[i].target_id = f.id;
+			r[i].target_offset = (uintptr_t)theirs + (MANY - 1 - i) * BLOCK;
+		}
+		batch = tent_allocate_batch(f.here.engine, MANY);
+		assert_int_equal(tent_submit_v1(f.here.engine, batch, r, MANY), 0);
+		assert_int_equal(lib_fix_wait(f.here.engine, batch).status, TENT_STATUS_COMPLETED);
+		tent_free_batch(f.here.engine, batch);
+	}
+	for (size_t i = 0; i < MANY; i++)
+		assert_memory_equal((uint8_t *)theirs + (MANY - 1 - i) * BLOCK,
+				    (uint8_t *)mine + i * BLOCK, BLOCK);
+	assert_memory_equal((uint8_t *)mine + MANY * BLOCK, mine, MANY * BLOCK);
+	far_close(&f);
+	free(r);
+}
+
 #define TESTS(X)								\
 	X(a_peer_that_answers_is_connected_and_tells_of_changes)		\
 	X(a_lost_peer_is_waited_for_until_it_is_back)				\
 	X(an_owner_that_leaves_is_gone_for_good)				\
-	X(a_peer_that_is_not_there_is_an_error)
+	X(a_peer_that_is_not_there_is_an_error)					\
+	X(many_small_blocks_of_one_batch_arrive)
 
 #define BODIES(name)								\
 static void name##_to_a_thread(void **state) { (void)state; name(LIB_THREAD); }	\
