@@ -15,6 +15,7 @@
 #include <tent/ring.h>
 #include <tent/tentring.h>
 
+#include "engine/heap.h"
 #include "engine/mem.h"
 
 #define LEVELS 3	/* of priority, 0 first */
@@ -31,6 +32,9 @@ enum transfer_state {
 	TRANSFER_PARKED,	/* judged; its batch is not accepted yet */
 	TRANSFER_QUEUED,	/* in its level of the scheduler */
 	TRANSFER_RISEN,		/* with what rose to a level */
+	TRANSFER_DUE,		/* in its level, by its deadline: see due.h */
+	TRANSFER_EARLY,		/* the same, in a heap */
+	TRANSFER_HELD,		/* its tenant has enough in flight: see bounds.h */
 	TRANSFER_POSTED,	/* the backend's */
 	TRANSFER_CANCELING	/* the backend's, and asked back */
 };
@@ -82,9 +86,15 @@ struct transfer {
 	uint8_t hops;			/* ways that failed; with the flag FAILED_OVER, as why */
 	uint8_t rest[TRANSFER_WAYS];	/* enum tent_transport: ways that are left, in order;
 					 * only with TRANSFER_HAS_REST in intent */
+	/* for due.c, while it is EARLY */
+	struct heap_link place;
+	uint64_t order;			/* in which they came */
 };
+_Static_assert(sizeof(struct transfer) == 192, "whole lines, so that three hold one");
 
-/* A flag of a transfer that no completion shows. */
+/* Flags of a transfer that no completion shows. */
+#define TRANSFER_F_BOUND (1u << 9)	/* to be held against its tenant's bounds */
+#define TRANSFER_F_COUNTED (1u << 10)	/* these count it, see bounds.h */
 #define TRANSFER_F_PROBE (1u << 11)	/* it tries a way that was paused */
 
 static inline uint8_t transfer_intent(const struct transfer *t)

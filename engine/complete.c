@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "engine/bounds.h"
 #include "engine/complete.h"
 #include "engine/failover.h"
 #include "engine/indirect.h"
@@ -75,6 +76,9 @@ static __attribute__((noinline)) uint32_t note_odd(struct run *run, struct trans
 {
 	if (unlikely(t->flags & (TRANSFER_F_PROBE | TENT_CQE_F_FAILED_OVER)))
 		failover_told(run->p, t);
+	if (t->flags & TRANSFER_F_COUNTED)
+		bounds_ended(t);
+	t->flags &= (uint16_t)~(TRANSFER_F_COUNTED | TRANSFER_F_BOUND);
 	if (t->flags & TENT_CQE_F_INTENT_DOWNGRADED)
 		COUNT(run->p, run->r, downgrades_intent, 1);
 	if (t->flags & TENT_CQE_F_PRIORITY_DOWNGRADED)

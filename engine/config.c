@@ -258,9 +258,6 @@ static int take_contracts(struct application *a)
 		return 0;
 	if (contract_config_read(&a->next.contracts, s, error, sizeof(error)))
 		return fail(a, "%s", error);
-	if (a->next.contracts.has_inflight_bounds)
-		warn(a, "qos max_inflight_*", "explain shows it; rings and limits/* bound what "
-		     "is in flight");
 	return 0;
 }
 

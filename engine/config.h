@@ -36,6 +36,8 @@ struct engine_config {
 	uint64_t age_ns;		/* rdma/priority_promotion_timeout_us */
 	uint64_t request_timeout_ns;	/* engine/request_timeout_ms */
 	bool no_priorities;		/* engine/priorities is false */
+	uint64_t urgent_ns;		/* engine/urgent_ms */
+	uint32_t loose_percent;		/* engine/loose_percent */
 	int default_priority;		/* intent/default_priority */
 	uint32_t turn_slots;		/* engine/turn_slots */
 	uint64_t turn_bytes;		/* engine/turn_bytes */

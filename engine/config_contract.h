@@ -82,7 +82,6 @@ struct tenant_rules {
 
 struct contract_config {
 	bool has_policy, has_qos, has_authorization;
-	bool has_inflight_bounds;	/* in qos: shown by explain, and nothing more */
 	uint8_t nr_policies, nr_pools, nr_tenants, nr_qos_tenants;
 	uint16_t nr_uids;
 	int8_t in_process;		/* place in tenants, -1: as the user's uid */

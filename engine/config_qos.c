@@ -62,7 +62,6 @@ static bool terms_bytes(struct reader *r, const char *path, const json_t *value,
 	struct qos_terms *t = target;
 
 	t->given |= QOS_HAS_BYTES;
-	r->c->has_inflight_bounds = true;
 	t->max_inflight_bytes = (uint64_t)json_integer_value(value);
 	if ((json_is_integer(value) && json_integer_value(value) >= 0) ||
 	    (json_is_string(value) &&
@@ -79,7 +78,6 @@ static bool terms_requests(struct reader *r, const char *path, const json_t *val
 	uint64_t n;
 
 	t->given |= QOS_HAS_REQUESTS;
-	r->c->has_inflight_bounds = true;
 	if (!reader_integer(r, path, value, 0, UINT32_MAX, &n))
 		return false;
 	t->max_inflight_requests = (uint32_t)n;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/bounds.h"
 #include "engine/contract_set.h"
 #include "engine/round.h"
 #include "engine/words.h"
@@ -118,6 +119,8 @@ static void make_kinds(struct contract *c, uint8_t cap, const struct contract_wo
 
 			if (!goes_short(c, i, kind >> 16 & 0xff, w))
 				kind |= KIND_LONG;
+			if (c->terms[i].given & (QOS_HAS_BYTES | QOS_HAS_REQUESTS))
+				kind |= KIND_BOUND;
 			if (kind & ~KIND_MASK)
 				c->all_short = false;
 			c->kinds[KIND_AT(i, p)] = kind;
@@ -218,6 +221,30 @@ struct contract_set *contract_set_create(const struct contract_config *config,
 		make_contract(set, &set->contracts[i], &config->tenants[i], w);
 	make_rest(set, w);
 	return set;
+}
+
+static bool has_bounds(const struct contract *c)
+{
+	uint8_t given = 0;
+
+	for (uint8_t i = 0; i < INTENTS; i++)
+		given |= c->terms[i].given;
+	return given & (QOS_HAS_BYTES | QOS_HAS_REQUESTS);
+}
+
+int contract_set_bind(struct contract_set *set, struct bounds_account **list,
+		      uint32_t nr_pollers)
+{
+	for (uint32_t i = 0; set && i <= set->config.nr_tenants; i++) {
+		struct contract *c = &set->contracts[i];
+
+		if (!has_bounds(c))
+			continue;
+		c->account = bounds_account(list, c->name, nr_pollers);
+		if (!c->account)
+			return -ENOMEM;
+	}
+	return 0;
 }
 
 const struct contract *contract_of(const struct contract_set *set, uint32_t uid, bool local)

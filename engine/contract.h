@@ -25,9 +25,11 @@
 #define KIND_LONG	(1u << 0) /* its policy takes a look at the request, or at a list */
 #define KIND_LOWERED	(1u << 1) /* less than it asked for: recorded */
 #define KIND_DENIED	(1u << 2) /* more than this tenant may have: refused */
+#define KIND_BOUND	(1u << 3) /* what is in flight of it is bounded, see bounds.h */
 #define KIND_MASK	0xffff0000u
 #define KIND_AT(intent, priority) ((uint32_t)(intent) * PRIORITIES + (uint32_t)(priority))
 
+struct bounds_account;
 struct contract_set;
 
 /* What one tenant may have. */
@@ -39,9 +41,10 @@ struct contract {
 	bool compat;		/* validation */
 	bool downgrades;	/* rather than refuse what is denied */
 	bool refuses_expired;
-	bool all_short;		/* no word of kinds has KIND_LONG, _LOWERED or _DENIED */
+	bool all_short;		/* no word of kinds has more than KIND_MASK */
 	uint32_t kinds[KINDS]; /* see KIND_AT() */
 	struct qos_terms terms[INTENTS];
+	struct bounds_account *account; /* where terms bound what is in flight; else NULL */
 	uint8_t matches[INTENTS]; /* enum contract_match */
 	uint8_t place;		/* of the tenant in the configuration; TENANTS_MAX: in none */
 	uint64_t shares_with;	/* bit per place: whose clients may open its segments */
@@ -62,6 +65,9 @@ struct contract_world {
  * that is published, see round.h. */
 struct contract_set *contract_set_create(const struct contract_config *c,
 					 const struct contract_world *w, int *rc);
+/* Before it is published: the accounts of tenants in list. Control thread. 0 or -ENOMEM. */
+int contract_set_bind(struct contract_set *set, struct bounds_account **list,
+		      uint32_t nr_pollers);
 /* The contract of a user, or of this process itself. NULL set: NULL. */
 const struct contract *contract_of(const struct contract_set *set, uint32_t uid, bool local);
 const struct contract_config *contract_set_config(const struct contract_set *set);

@@ -22,7 +22,8 @@ bool contracts_may_open(const struct engine *e, const struct segment *s, uint32_
 /* Any thread: a set for this engine, see contract_set_create(). */
 struct contract_set *contracts_compile(const struct engine *e,
 				       const struct contract_config *c, int *rc);
-/* All clients go by another set (NULL: none) from their next batch on. Takes it. */
-void contracts_replace(struct engine *e, struct contract_set *set);
+/* All clients go by another set (NULL: none) from their next batch on. Takes it. 0, or
+ * -ENOMEM and nothing has changed. */
+int contracts_replace(struct engine *e, struct contract_set *set);
 
 #endif /* TENT_ENGINE_CONTRACTS_H */

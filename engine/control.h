@@ -106,6 +106,7 @@ struct engine {
 	struct notices notices;
 	struct directory *directory;	/* NULL: p2p */
 	struct contract_set *contracts;	/* NULL: none */
+	struct bounds_account *accounts; /* of tenants that ever had bounds */
 	struct {
 		void (*ask)(void *context); /* NULL: nobody reads anew; constant */
 		void *context;

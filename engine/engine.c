@@ -102,7 +102,8 @@ static struct poller_options poller_settings(struct engine *e, uint32_t index)
 		.failover_attempts = c->failover_attempts, .path_errors = c->path_errors,
 		.path_window_ns = c->path_window_ns, .path_pause_ns = c->path_pause_ns,
 		.path_pause_max_ns = c->path_pause_max_ns,
-		.no_priorities = c->no_priorities,
+		.no_priorities = c->no_priorities, .urgent_ns = c->urgent_ns,
+		.loose_percent = c->loose_percent, .index = index,
 		.answer_fd = e->answer_fd, .event_fd = e->pollers[index].event_fd,
 	};
 }

@@ -170,7 +170,7 @@ bool failover(struct poller *p, struct transfer *t)
 {
 	if (!hop(p, t))
 		return false;
-	sched_push(p, t->ring, &t, 1, ticks_now());
+	sched_enter(p, t->ring, t, ticks_now());
 	return true;
 }
 

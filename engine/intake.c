@@ -140,13 +140,17 @@ copy_row(struct tent_slot *to, const struct tent_slot *from, uint32_t n, uint32_
 /* The rule of the ring that a copied slot breaks, which is not the batch's first. */
 static uint16_t later_slot_rule(const struct tent_slot *s, uint32_t n, uint32_t position)
 {
-	uint32_t wrong_seq = 0, head = 0;
+	uint64_t wrong = 0;	/* seq, nr << 32 */
+	uint32_t head = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
-		wrong_seq |= s[i].seq ^ (position + i + 1);
-		head |= s[i].nr | s[i].op | s[i].flags | s[i].cq_head;
+		uint64_t seq_and_nr;
+
+		memcpy(&seq_and_nr, &s[i].seq, sizeof(seq_and_nr));
+		wrong |= seq_and_nr ^ (uint32_t)(position + i + 1);
+		head |= (op_and_flags(&s[i]) & ~0xff00u) | s[i].cq_head;
 	}
-	return wrong_seq ? TENT_RULE_RING_SEQ : head ? TENT_RULE_RING_FIRST : 0;
+	return (uint32_t)wrong ? TENT_RULE_RING_SEQ : wrong || head ? TENT_RULE_RING_FIRST : 0;
 }
 
 /* Some slot is not plain, or breaks the ring's protocol: then the rule, else 0. */

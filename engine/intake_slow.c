@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/complete.h"
+#include "engine/due.h"
 #include "engine/indirect.h"
 #include "engine/intake.h"
 #include "engine/notice.h"
@@ -59,20 +60,36 @@ static uint32_t unpark(struct poller *p, struct ring_state *r, uint32_t max)
 	return n;
 }
 
-/* Nothing is released before all of list was read: it may lie where records go back. */
+/* The only one of its batch, and nobody waits: its deadline tells it from nobody. */
+static bool goes_at_once(const struct poller *p, const struct transfer *t)
+{
+	return transfer_may_enter(t) && !sched_waits(p) && p->direct_left > 0;
+}
+
+/* list may lie where records go back: what is released meanwhile takes places of it that
+ * were read. */
 void intake_admit(struct poller *p, struct ring_state *r, struct transfer **list,
 		  uint32_t n, uint64_t now)
 {
-	uint32_t waiting = 0, ended = 0;
+	uint32_t ended = 0, i = 0;
 
-	for (uint32_t i = 0; i < n; i++) {
-		if (list[i]->status == TENT_STATUS_WAITING)
-			list[waiting++] = list[i];
-		else
-			p->ended[ended++] = list[i];
+	if (n == 1 && goes_at_once(p, list[0])) {
+		sched_one(p, r, list[0]);
+		return;
 	}
-	if (waiting)
-		sched_push(p, r, list, waiting, now);
+	while (i < n) {
+		struct transfer *t = list[i];
+
+		if (transfer_may_enter(t)) {
+			i += due_push(p, r, &list[i], n - i, now);
+			continue;
+		}
+		i++;
+		if (t->status == TENT_STATUS_WAITING)
+			sched_admit(p, r, t, now);
+		else
+			p->ended[ended++] = t;
+	}
 	if (ended)
 		complete_run(p, r, p->ended, ended, ticks_now());
 }

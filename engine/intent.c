@@ -99,7 +99,7 @@ address_fault(struct bench *b, const struct tent_slot *s, struct transfer *t)
 /* ---- policy ------------------------------------------------------------ */
 
 /* Without a contract no name is known, and every transport may be used. */
-static inline struct fault policy_fault(const struct bench *b, const struct wanted *w,
+static inline struct fault policy_fault(struct bench *b, const struct wanted *w,
 					const char *cell, uint64_t length, struct transfer *t)
 {
 	uint16_t rule;
@@ -176,7 +176,7 @@ bench_init(struct bench *b, const struct judge *j, const uint32_t *kinds,
 	b->target_shift = b->own_shift;
 	b->target_id = 0;
 	b->foreign = false;
-	b->some_ended = false;
+	b->some_odd = false;
 	b->planner = planner;
 }
 
@@ -259,7 +259,7 @@ static __attribute__((noinline)) bool soften(struct bench *b, struct transfer *t
 	t->local = t->remote = NULL;
 	t->queue = NULL;
 	transfer_end_by(t, rule);
-	b->some_ended = true;
+	b->some_odd = true;
 	return true;
 }
 
@@ -293,7 +293,7 @@ judge_ends(struct bench *b, const struct tent_slot *s, const struct wanted *w,
 		return soften(b, t, rule);
 	if (unlikely(!t->length)) {
 		transfer_end(t, TENT_STATUS_COMPLETED, 0, 0);
-		b->some_ended = true;
+		b->some_odd = true;
 	}
 	return true;
 }
@@ -318,7 +318,8 @@ static __attribute__((noinline)) bool judge_general(struct bench *b, const struc
 {
 	struct wanted w;
 
-	if (layout_fault(b, s).rule || fields_fault(b, s, cell, &w).rule)
+	if ((unlikely(!has_known_layout(s)) && layout_fault(b, s).rule) ||
+	    fields_fault(b, s, cell, &w).rule)
 		return false;
 	return judge_ends(b, s, &w, cell, index, t);
 }
@@ -379,21 +380,22 @@ static bool judge_either(struct bench *b, const struct tent_slot *s, uint32_t in
 static __attribute__((noinline)) uint32_t
 judge_rest(const struct judge *j, const struct tent_slot *slots,
 	   const char (*cells)[TENT_CELL_SIZE], uint32_t i, uint32_t count,
-	   struct transfer **transfers, bool *some_ended)
+	   struct transfer **transfers, bool *some_odd)
 {
 	struct unsettled own;
+	uint64_t deadlines = 0;
 	struct bench b;
 
 	bench_open(&b, j, &own);
 	if (!j->way)
 		while (i < count && judge_general(&b, &slots[i], cells[i],
 						  j->first_index + i, transfers[i]))
-			i++;
+			deadlines |= transfers[i++]->deadline_ns;
 	else
 		while (i < count && judge_either(&b, &slots[i], j->first_index + i,
 						 transfers[i]))
 			i++;
-	*some_ended = b.some_ended;
+	*some_odd = b.some_odd || deadlines;
 	return i;
 }
 
@@ -403,7 +405,7 @@ enum verdict judge_batch(const struct judge *j, const struct tent_slot *slots,
 			 const char (*cells)[TENT_CELL_SIZE], uint32_t count,
 			 struct transfer **transfers, struct refusal *why)
 {
-	bool some_ended = false;
+	bool some_odd = false;
 	struct bench plain;
 	uint32_t i = 0;
 
@@ -421,9 +423,9 @@ enum verdict judge_batch(const struct judge *j, const struct tent_slot *slots,
 	 * the first failure: then there is none, and the batch is judged anew. Bounded, as
 	 * a client may register without end, and as the passes must not differ otherwise. */
 	for (int tries = 0; tries < JUDGE_TRIES; tries++) {
-		i = judge_rest(j, slots, cells, i, count, transfers, &some_ended);
+		i = judge_rest(j, slots, cells, i, count, transfers, &some_odd);
 		if (i == count)
-			return some_ended ? BATCH_ACCEPTED_ENDED : BATCH_ACCEPTED;
+			return some_odd ? BATCH_ACCEPTED_ODD : BATCH_ACCEPTED;
 		if (!judge_in_order(j, slots, cells, count, why))
 			return BATCH_REFUSED;
 		i = 0;

@@ -150,7 +150,7 @@ struct refusal {
 enum verdict {
 	BATCH_REFUSED = 0,
 	BATCH_ACCEPTED = 1,	/* every transfer waits to be moved */
-	BATCH_ACCEPTED_ENDED = 2 /* accepted, and some came out ended */
+	BATCH_ACCEPTED_ODD = 2	/* some have ended, or have deadlines or TRANSFER_F_BOUND */
 };
 
 /*

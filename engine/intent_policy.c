@@ -14,12 +14,26 @@ static struct policy_question question_of(const struct wanted *w, const char *ce
 	};
 }
 
+/* One that would never find room among its tenant's. */
+static struct fault bounds_fault(const struct qos_terms *terms, uint64_t length)
+{
+	if (terms->given & QOS_HAS_BYTES && length > terms->max_inflight_bytes)
+		return FAULT(INFLIGHT_BYTES, length);
+	if (terms->given & QOS_HAS_REQUESTS && length && !terms->max_inflight_requests)
+		return FAULT(INFLIGHT_REQUESTS, 1);
+	return NO_FAULT;
+}
+
 /* By offset of the fields, as everywhere. */
 static struct fault terms_fault(const struct bench *b, const struct contract *c,
-				const struct wanted *w, uint32_t kind)
+				const struct wanted *w, uint32_t kind, uint64_t length)
 {
+	struct fault f;
+
 	if (!c->listed)
 		return FAULT(TENANT_DENIED, b->j->space->tenant_uid);
+	if (unlikely(kind & KIND_BOUND) && (f = bounds_fault(&c->terms[w->intent], length)).rule)
+		return f;
 	if (kind & KIND_DENIED)
 		return FAULT(PRIORITY_DENIED, w->priority);
 	if (c->refuses_expired && w->deadline_ns && w->deadline_ns <= b->j->now_ns)
@@ -27,13 +41,13 @@ static struct fault terms_fault(const struct bench *b, const struct contract *c,
 	return NO_FAULT;
 }
 
-struct fault contract_fault(const struct bench *b, const struct wanted *w, const char *cell,
+struct fault contract_fault(struct bench *b, const struct wanted *w, const char *cell,
 			    uint64_t length, struct transfer *t)
 {
 	const struct contract *c = b->j->contract;
 	uint32_t kind = b->kinds[KIND_AT(w->intent, w->priority)];
 	const struct policy_question q = question_of(w, cell, kind >> 16 & 0xff, length, t);
-	struct fault f = terms_fault(b, c, w, kind);
+	struct fault f = terms_fault(b, c, w, kind, length);
 	const struct policy *p;
 	struct plan_list list;
 	uint16_t rule;
@@ -46,6 +60,10 @@ struct fault contract_fault(const struct bench *b, const struct wanted *w, const
 		return (struct fault){ rule, (int64_t)w->policy_length };
 	t->flags |= lowered ? TENT_CQE_F_POLICY_DOWNGRADED : 0;
 	t->flags |= kind & KIND_LOWERED ? TENT_CQE_F_PRIORITY_DOWNGRADED : 0;
+	if (unlikely(kind & KIND_BOUND)) {
+		t->flags |= TRANSFER_F_BOUND;
+		b->some_odd = true;
+	}
 	list = contract_list(c, p);
 	rule = plan_search(b->planner, &list, w->hint, t);
 	if (!rule && q.name_length && !lowered)

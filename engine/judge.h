@@ -37,7 +37,7 @@ struct bench {
 	uint64_t target_id;	/* whose table target has */
 	uint32_t priorities;	/* how many numbers a priority may have */
 	bool foreign;		/* the target is somebody else's segment */
-	bool some_ended;	/* a transfer came out ended */
+	bool some_odd;		/* see BATCH_ACCEPTED_ODD */
 	const uint32_t *kinds;	/* see KIND_AT(), priorities as these slots count them */
 	const struct planner *planner;
 };
@@ -58,6 +58,14 @@ static inline uint64_t word_at(const void *p)
 	return word;
 }
 
+/* The layout that most have: there is nothing for the next one to find. */
+static inline bool has_known_layout(const struct tent_slot *s)
+{
+	return s->request.struct_size == TENT_REQUEST_V1_SIZE && !s->tail_offset &&
+	       s->request.schema_version == TENT_REQUEST_SCHEMA_V1 &&
+	       (!s->entry_stride || s->entry_stride >= TENT_REQUEST_V1_SIZE);
+}
+
 /* First over all entries of a batch: size, schema, tail. */
 struct fault layout_fault(const struct bench *b, const struct tent_slot *s);
 
@@ -68,7 +76,7 @@ struct fault fields_fault(const struct bench *b, const struct tent_slot *s,
 
 /* Last, where there is a contract: may it be moved as it is asked, and by whom? t has its
  * ends; gets its queue, and the flags of what it was denied. */
-struct fault contract_fault(const struct bench *b, const struct wanted *w, const char *cell,
+struct fault contract_fault(struct bench *b, const struct wanted *w, const char *cell,
 			    uint64_t length, struct transfer *t);
 
 #endif /* TENT_ENGINE_JUDGE_H */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "engine/complete.h"
+#include "engine/due.h"
 #include "engine/indirect.h"
 #include "engine/intake.h"
 #include "engine/meters.h"
@@ -225,12 +226,14 @@ int poller_create(struct poller **out, const struct poller_options *o,
 			      .epoll_fd = -1 };
 	p->o.turn_slots = o->turn_slots ? o->turn_slots : 1;
 	p->o.turn_bytes = o->turn_bytes > SCHED_POST_BYTES ? o->turn_bytes : SCHED_POST_BYTES;
+	p->o.urgent_ns = o->no_priorities ? 0 : o->urgent_ns;
 	p->quantum = p->o.turn_bytes < SCHED_QUANTUM ? (int64_t)p->o.turn_bytes : SCHED_QUANTUM;
 	sched_size_turn(p);
 	for (uint32_t i = 0; i < nr_queues; i++)
 		if (queues[i]->ops->drop)
 			p->server = queues[i];
 	p->planner.paths = &p->paths;
+	due_open(p);
 	tick_clock_calibrate(&p->clock);
 	p->synced = ticks_now();
 	set_times(p);

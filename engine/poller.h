@@ -58,6 +58,9 @@ struct poller_options {
 	uint64_t path_pause_ns, path_pause_max_ns; /* of it, doubled while that lasts */
 	bool metered;			/* poller_meters_add() has something to add */
 	bool no_priorities;		/* one level for all; the demo's control group */
+	uint64_t urgent_ns;		/* deadlines so near are served in their order */
+	uint32_t loose_percent;		/* of a level, for what is not; below 100 */
+	uint32_t index;			/* of the poller in its engine */
 	int answer_fd;			/* eventfd of the control thread, written on answers */
 	int event_fd;			/* ends its sleep; from poller_event_fd_create() */
 };
@@ -69,7 +72,7 @@ struct poller_stats {
 	uint64_t read_bytes, written_bytes;
 	uint64_t downgrades_intent, downgrades_priority, downgrades_policy, tails_ignored;
 	uint64_t deadlines_met, deadlines_missed, deadlines_infeasible;
-	uint64_t promotions, failovers, pauses, turns, sleeps;
+	uint64_t promotions, held, failovers, pauses, turns, sleeps;
 	uint32_t rings, in_flight;
 };
 

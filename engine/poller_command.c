@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/complete.h"
+#include "engine/due.h"
 #include "engine/indirect.h"
 #include "engine/intake.h"
 #include "engine/notice.h"
@@ -58,6 +59,7 @@ static void add_ring(struct poller *p, struct ring_state *r)
 		.one_level = p->o.no_priorities, .hints = &p->hints,
 	};
 	judge_settle(&r->intake.judge, &p->planner, r->kinds);
+	due_open_ring(r);
 	r->next = p->rings;
 	p->rings = r;
 	if (poller_watch(p, r) < 0)

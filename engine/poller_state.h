@@ -20,7 +20,8 @@ struct poller {
 	struct poller_command *inbox;	/* R8/A8, senders push, newest first */
 	struct poller_command *active;	/* begun and not answered, oldest first */
 	struct sched_line lines[LINES];
-	uint32_t nr_linked;		/* rings in lines: 0, nothing waits */
+	uint32_t nr_linked;		/* rings in lines, and nr_odd: 0, nothing waits */
+	uint32_t nr_odd;		/* rings in due, and shares in held */
 	struct transfer *failed;	/* posts that failed in this turn */
 	uint32_t in_flight;		/* of all rings */
 	uint32_t nr_posted;		/* of all rings */
@@ -64,6 +65,12 @@ struct poller {
 	pthread_t thread;
 	bool has_thread;
 	struct paths paths;		/* that failed of late */
+	/* what waits otherwise than in lines */
+	struct heap due[LEVELS];	/* rings by their first deadline */
+	struct ring_due *aside;		/* rings of a level that found no room in this round */
+	uint64_t due_order;		/* of the next one that is EARLY */
+	int64_t owed[LEVELS];		/* bytes that deadlines took from the level's other line */
+	struct bounds_share *held;	/* whose tenants have enough in flight */
 };
 
 /* Sets p->clock right. */

@@ -33,7 +33,7 @@ json_t *hex_json(uint64_t value)
 json_t *stats_json(const struct poller_stats *s)
 {
 	return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,"
-			 "s:I,s:I,s:I,s:I,s:I,s:i}",
+			 "s:I,s:I,s:I,s:I,s:I,s:I,s:i}",
 		"batches", (json_int_t)s->batches,
 		"rejected_batches", (json_int_t)s->rejected_batches,
 		"requests", (json_int_t)s->requests,
@@ -51,6 +51,7 @@ json_t *stats_json(const struct poller_stats *s)
 		"deadlines_missed", (json_int_t)s->deadlines_missed,
 		"deadlines_infeasible", (json_int_t)s->deadlines_infeasible,
 		"promotions", (json_int_t)s->promotions,
+		"held", (json_int_t)s->held,
 		"failovers", (json_int_t)s->failovers,
 		"path_pauses", (json_int_t)s->pauses,
 		"turns", (json_int_t)s->turns,

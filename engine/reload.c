@@ -91,8 +91,10 @@ static void arrive(struct engine *e, struct inbox_item *item)
 	if (e->stopping) {
 		grace_discard(r->set);
 	} else {
-		if (r->good)
-			contracts_replace(e, r->set);
+		if (r->good && contracts_replace(e, r->set) < 0) {
+			r->good = false;
+			snprintf(r->text, sizeof(r->text), "out of memory");
+		}
 		answer_all(e, r);
 	}
 	free(r);

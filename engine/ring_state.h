@@ -4,9 +4,10 @@
  * it; everyone else sees poller.h only.
  *
  * The life of a request: a record from free, filled by the judge (PARKED while the
- * rest of a long batch is judged), QUEUED in its level or RISEN, POSTED to a backend, completed,
- * back in free. There are as many records as completions, and the room rule admits
- * no more requests than that, so free is never empty when a batch is admitted.
+ * rest of a long batch is judged), waiting (HELD, QUEUED, RISEN, DUE or EARLY), POSTED to a
+ * backend, completed, back in free. There are as many records as completions, and the
+ * room rule admits no more requests than that, so free is never empty when a batch is
+ * admitted.
  */
 #ifndef TENT_ENGINE_RING_STATE_H
 #define TENT_ENGINE_RING_STATE_H
@@ -26,7 +27,9 @@ struct transfer_queue {
  * rose to it, which would hold up what belongs there if it stood in the same one. */
 enum {
 	RISEN = LEVELS,		/* RISEN + level; nothing rises to the last one */
-	LINES = RISEN + LEVELS - 1
+	LINES = RISEN + LEVELS - 1,	/* that have rounds */
+	DUE = LINES,		/* DUE + level: what stands by its deadline, see due.h */
+	RING_LINES = DUE + LEVELS
 };
 
 /* A ring's place in one line of the scheduler. */
@@ -35,6 +38,16 @@ struct ring_line {
 	struct ring_state *next;	/* in the line's round */
 	uint64_t busy_round;		/* the last round in which its head found no room */
 	bool linked;
+};
+
+/* What a ring has in one level beside the run of its deadlines, see due.h. */
+struct ring_due {
+	struct transfer_queue early;	/* as they came */
+	struct heap heap;		/* the same, by their deadlines */
+	struct heap_link place;		/* of the ring, in the poller's heap or set aside */
+	struct ring_due *next_aside;
+	struct ring_state *ring;
+	uint32_t level;
 };
 
 /* What a batch makes of the end of one of its requests. */
@@ -124,10 +137,14 @@ struct ring_state {
 	struct ring_state *next_touched;
 	uint32_t slot_debt;		/* slots taken beyond the shares of turns, see intake.c */
 	struct intake intake;
-	struct ring_line lines[LINES];
+	struct ring_line lines[RING_LINES];
 	struct poller_stats stats;
 	struct indirect indirect;
 	/* cold */
+	struct ring_due due[LEVELS];
+	struct bounds_share *share;	/* of its tenant's bounds; what counts nr_bounded */
+	uint32_t nr_bounded;		/* requests that are held, or counted */
+	uint32_t nr_held;		/* of these, the first */
 	uint32_t kinds[KINDS];		/* of the judge */
 	uint32_t woken_tail;		/* cq_tail when its client was last woken */
 	uint32_t expiry_cursor;		/* next record to check for its timeout */
@@ -159,12 +176,26 @@ static inline bool ring_has_backlog(const struct ring_state *r)
 	for (uint32_t line = 0; line < LINES; line++)
 		if (r->lines[line].queue.head)
 			return true;
-	return false;
+	for (uint32_t line = DUE; line < RING_LINES; line++)
+		if (r->lines[line].linked)
+			return true;
+	return r->nr_held != 0;
 }
+
+/* Has it not ended, and is it nothing to its tenant's bounds? One load for both. */
+static inline bool transfer_may_enter(const struct transfer *t)
+{
+	uint32_t word;		/* flags, status, transport */
+
+	memcpy(&word, &t->flags, sizeof(word));
+	return !(word & (TRANSFER_F_BOUND | 0xffu << 16));
+}
+_Static_assert(TENT_STATUS_WAITING == 0 && offsetof(struct transfer, status) ==
+	       offsetof(struct transfer, flags) + 2, "transfer_may_enter() looks at both");
 
 static inline bool transfer_waits(const struct transfer *t)
 {
-	return t->state == TRANSFER_QUEUED || t->state == TRANSFER_RISEN;
+	return t->state >= TRANSFER_QUEUED && t->state <= TRANSFER_HELD;
 }
 
 static inline bool transfer_is_posted(const struct transfer *t)

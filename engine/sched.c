@@ -6,6 +6,8 @@
  * of bytes and then the next ring has its go, so one ring's large transfers delay
  * another's by a quantum per round, whatever their size.
  */
+#include "engine/bounds.h"
+#include "engine/due.h"
 #include "engine/failover.h"
 #include "engine/sched.h"
 
@@ -15,7 +17,7 @@
 /* ---- lines ------------------------------------------------------------- */
 
 /* The first ring had its go: it goes to the end, or out when it has nothing left. */
-static void line_rotate(struct poller *p, uint32_t line)
+static inline __attribute__((always_inline)) void line_rotate(struct poller *p, uint32_t line)
 {
 	struct sched_line *l = &p->lines[line];
 	struct ring_state *r = l->first;
@@ -29,13 +31,30 @@ static void line_rotate(struct poller *p, uint32_t line)
 
 static uint32_t line_of(const struct transfer *t)
 {
-	return t->state == TRANSFER_RISEN ? RISEN + t->level : t->level;
+	return t->state == TRANSFER_RISEN ? RISEN + t->level :
+	       t->state == TRANSFER_DUE ? DUE + t->level : t->level;
 }
 
-/* A ring that has nothing left stays linked until its turn comes. */
+/* A ring that has nothing left in a line stays linked until its turn comes. */
 void sched_remove(struct ring_state *r, struct transfer *t)
 {
-	queue_remove(&r->lines[line_of(t)].queue, t);
+	if (t->state == TRANSFER_HELD)
+		bounds_remove(r->poller, t);
+	else if (t->state == TRANSFER_DUE || t->state == TRANSFER_EARLY)
+		due_remove(r, t);
+	else
+		queue_remove(&r->lines[line_of(t)].queue, t);
+}
+
+void sched_enter(struct poller *p, struct ring_state *r, struct transfer *t, uint64_t now)
+{
+	due_push(p, r, &t, 1, now);
+}
+
+void sched_admit(struct poller *p, struct ring_state *r, struct transfer *t, uint64_t now)
+{
+	if (likely(!(t->flags & TRANSFER_F_BOUND)) || bounds_admit(p, r, t))
+		sched_enter(p, r, t, now);
 }
 
 void sched_forget(struct poller *p, struct ring_state *r)
@@ -68,9 +87,8 @@ static inline void finish(struct poller *p, struct transfer *t)
 		complete_one(p, t);
 }
 
-/* A transfer that was posted and is not simply done. Returns the bytes it cost. */
-static __attribute__((noinline)) int64_t post_other(struct poller *p, struct transfer *t,
-						    enum post_result result, uint64_t before)
+__attribute__((noinline)) int64_t sched_post_other(struct poller *p, struct transfer *t,
+						   enum post_result result, uint64_t before)
 {
 	switch (result) {
 	case POST_BUSY:
@@ -106,11 +124,11 @@ void sched_one_other(struct poller *p, struct ring_state *r, struct transfer *t,
 		     enum post_result result)
 {
 	p->round++;	/* or the mark of a full backend would last for this turn */
-	p->direct_left -= post_other(p, t, result, 0);
+	p->direct_left -= sched_post_other(p, t, result, 0);
 	if (result == POST_FAILED)
 		finish_failed(p);
 	else if (result != POST_PENDING)
-		sched_push(p, r, &t, 1, t->seen_ticks);
+		sched_enter(p, r, t, t->seen_ticks);
 }
 
 /* A ring's go: posts from the head of its line. Returns the bytes it cost. */
@@ -139,7 +157,7 @@ visit(struct poller *p, struct ring_state *r, uint32_t line, int64_t quantum)
 			*end++ = t;
 			continue;
 		}
-		budget -= post_other(p, t, result, before);
+		budget -= sched_post_other(p, t, result, before);
 		if (result != POST_PENDING && result != POST_FAILED)
 			break;		/* it stays at the head */
 	}
@@ -151,6 +169,11 @@ visit(struct poller *p, struct ring_state *r, uint32_t line, int64_t quantum)
 	if (end > ended)
 		complete_run(p, r, ended, (uint32_t)(end - ended), ticks_now());
 	return quantum - budget;
+}
+
+int64_t sched_visit(struct poller *p, struct ring_state *r, uint32_t line, int64_t quantum)
+{
+	return visit(p, r, line, quantum);
 }
 
 void sched_size_turn(struct poller *p)
@@ -188,7 +211,8 @@ static __attribute__((noinline)) int64_t risen_go(struct poller *p, uint32_t lev
  * room any more. Those are asked again in the levels below: another backend may have some.
  * What rose to the level has its short go first: the others' may take the turn's rest.
  */
-static int64_t serve_level(struct poller *p, uint32_t level, int64_t left)
+static inline __attribute__((always_inline)) int64_t
+serve_level(struct poller *p, uint32_t level, int64_t left)
 {
 	const struct sched_line *l = &p->lines[level];
 	const struct ring_state *stuck = NULL;	/* and all rings after it */
@@ -217,13 +241,67 @@ static int64_t serve_levels(struct poller *p, int64_t left)
 	return left;
 }
 
+/* What a level's deadlines owe to what has none. A line that is empty is owed nothing,
+ * and nobody more than a quantum, or a flood would come at once later. */
+static int64_t pay_loose(struct poller *p, uint32_t level, int64_t left)
+{
+	int64_t *owed = &p->owed[level], cost = 0;
+
+	if (!p->lines[level].first)
+		*owed = 0;
+	if (*owed > p->quantum)
+		*owed = p->quantum;
+	if (*owed > 0)
+		cost = one_go(p, level, *owed < left ? *owed : left);
+	if (cost <= 0)
+		return 0;
+	*owed -= cost;
+	return cost;
+}
+
+/* Deadlines, until none is left or can be moved now. */
+static int64_t serve_due(struct poller *p, uint32_t level, int64_t left)
+{
+	const int64_t share = p->o.loose_percent;
+
+	p->round++;
+	while (left > 0 && due_waits(p, level)) {
+		int64_t cost;
+
+		left -= pay_loose(p, level, left);
+		if (level < LINES - RISEN && p->lines[RISEN + level].first)
+			left -= risen_go(p, level, left);
+		if (left <= 0)
+			break;
+		cost = due_go(p, level, p->quantum < left ? p->quantum : left);
+		p->owed[level] += cost * share / (100 - share);
+		left -= cost;
+	}
+	if (p->aside)
+		due_restore(p, level);
+	return left;
+}
+
+/* Where more waits than lines. */
+static __attribute__((noinline)) int64_t serve_odd(struct poller *p, int64_t left)
+{
+	if (p->held)
+		bounds_release(p);
+	for (uint32_t level = 0; level < LEVELS && left > 0; level++) {
+		left = serve_due(p, level, left);
+		if (left > 0)
+			left = serve_level(p, level, left);
+	}
+	return left;
+}
+
 bool sched_turn(struct poller *p)
 {
 	int64_t left = p->turn_bytes, before;
 
 	do {	/* again only for what rose and has the rest of the turn to itself */
 		before = left;
-		left = serve_levels(p, left);
+		left = unlikely(p->nr_odd) ? serve_odd(p, left) : serve_levels(p, left);
 	} while (unlikely(left > 0 && left < before && p->nr_linked));
 	if (unlikely(p->failed))
 		finish_failed(p);
@@ -306,20 +384,20 @@ void sched_age(struct poller *p, struct ring_state *r, uint32_t line, uint64_t n
 	}
 }
 
-static bool is_expired(const struct poller *p, const struct transfer *t, uint64_t now)
+bool sched_is_expired(const struct poller *p, const struct transfer *t, uint64_t now)
 {
 	return (int64_t)(now - t->seen_ticks) >= p->timeout_ticks;
 }
 
-static void expire_queued(struct poller *p, struct ring_state *r, uint32_t line,
-			  uint64_t now, uint32_t *budget)
+static void expire_queued(struct poller *p, struct ring_state *r,
+			  const struct transfer_queue *q, uint64_t now, uint32_t *budget)
 {
-	struct transfer *t = r->lines[line].queue.head, *next;
+	struct transfer *t = q->head, *next;
 
 	for (; t && *budget; t = next) {
 		next = t->next;
 		--*budget;
-		if (!is_expired(p, t, now))
+		if (!sched_is_expired(p, t, now))
 			continue;
 		sched_remove(r, t);
 		complete_with(p, t, TENT_RULE_TIMEOUT);
@@ -335,13 +413,50 @@ static void tick_line(struct poller *p, uint32_t line, uint64_t now)
 	const struct ring_state *first = l->first;
 
 	while (l->first && to_age && to_expire) {
-		expire_queued(p, l->first, line, now, &to_expire);
+		expire_queued(p, l->first, &l->first->lines[line].queue, now, &to_expire);
 		if (line != 0 && line != RISEN)
 			sched_age(p, l->first, line, now, &to_age);
 		line_rotate(p, line);
 		if (l->first == first)
 			break;
 	}
+}
+
+/* Those whose deadlines passed while they grew old; nothing comes before them in their
+ * level any more, but above it something may. */
+static void rise_due(struct poller *p, struct ring_state *r, uint32_t level, uint64_t now)
+{
+	uint64_t now_ns = poller_ns(p, now);
+	struct transfer *t;
+
+	for (uint32_t i = 0; i < TICK_RECORDS; i++) {
+		t = due_first(&r->due[level]);
+		if (!t || t->deadline_ns > now_ns || !is_old(p, t, now))
+			break;
+		rise(p, r, t, now);
+	}
+}
+
+static void tick_due(struct poller *p, struct ring_state *r, uint64_t now)
+{
+	for (uint32_t level = 0; level < LEVELS; level++) {
+		uint32_t to_expire = TICK_RECORDS;
+
+		if (!r->lines[DUE + level].linked)
+			continue;
+		expire_queued(p, r, &r->lines[DUE + level].queue, now, &to_expire);
+		expire_queued(p, r, &r->due[level].early, now, &to_expire);
+		if (level)
+			rise_due(p, r, level, now);
+	}
+}
+
+/* What waits otherwise than in lines. */
+static __attribute__((noinline)) void tick_odd(struct poller *p, uint64_t now)
+{
+	bounds_expire(p, now);
+	for (struct ring_state *r = p->rings; r; r = r->next)
+		tick_due(p, r, now);
 }
 
 /* With a backend too long. */
@@ -352,7 +467,7 @@ static void expire_posted(struct poller *p, struct ring_state *r, uint64_t now)
 
 		if (!t)
 			r->expiry_cursor = 0;
-		else if (t->state == TRANSFER_POSTED && is_expired(p, t, now))
+		else if (t->state == TRANSFER_POSTED && sched_is_expired(p, t, now))
 			sched_call_back(p, t, TENT_RULE_TIMEOUT);
 	}
 }
@@ -361,6 +476,8 @@ void sched_tick(struct poller *p, uint64_t now)
 {
 	for (uint32_t i = 0; i < LINES; i++)	/* none rises twice: what rose comes first */
 		tick_line(p, (RISEN + i) % LINES, now);
+	if (p->nr_odd)
+		tick_odd(p, now);
 	if (!p->nr_posted)
 		return;
 	for (struct ring_state *r = p->rings; r; r = r->next)

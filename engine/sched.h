@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sched.h - who is served next. Three levels, 0 first; in a level the rings take
- * turns; in a ring first come, first served. An entry that waited age_ns in its level
- * rises by one, so that low traffic is slow under load but never starves. What rose
- * waits in a line of its own and has one short go beside each go of what belongs there,
- * so that a backlog that grew old neither stands before it nor halves it.
+ * sched.h - who is served next. Three levels, 0 first. In a level deadlines go first, in
+ * their order (due.h), but for a share that is left to the others; of these the rings take
+ * turns, and in a ring first come is first served. An entry that waited age_ns in its level
+ * rises by one, so that low traffic is slow under load but never starves; one that stands
+ * by its deadline does once that has passed. What rose waits in a line of its own and has
+ * one short go beside each go of what belongs there, so that a backlog that grew old
+ * neither stands before it nor halves it.
  */
 #ifndef TENT_ENGINE_SCHED_H
 #define TENT_ENGINE_SCHED_H
@@ -79,6 +81,12 @@ static inline void sched_push(struct poller *p, struct ring_state *r,
 	} while (unlikely(i < n));
 }
 
+/* The same for one that may stand by its deadline. */
+void sched_enter(struct poller *p, struct ring_state *r, struct transfer *t, uint64_t now);
+
+/* The same for one that its tenant's bounds may hold, or end. */
+void sched_admit(struct poller *p, struct ring_state *r, struct transfer *t, uint64_t now);
+
 /* The first post of a transfer; now: ticks. */
 static inline enum post_result sched_post_first(struct transfer *t, uint64_t now,
 						int64_t budget)
@@ -114,8 +122,29 @@ static inline void sched_one(struct poller *p, struct ring_state *r, struct tran
 /* The ring leaves; its queues are empty. */
 void sched_forget(struct poller *p, struct ring_state *r);
 
-/* Takes a queued transfer out. */
+/* Takes one that waits out, from wherever. */
 void sched_remove(struct ring_state *r, struct transfer *t);
+
+/* Has it been here for as long as a request may? now: ticks. */
+bool sched_is_expired(const struct poller *p, const struct transfer *t, uint64_t now);
+
+/* ---- for due.c ----------------------------------------------------------- */
+
+/* A ring's go in one of its lines; what its head finds no room for stays there, with its
+ * round. Returns the bytes it cost. */
+int64_t sched_visit(struct poller *p, struct ring_state *r, uint32_t line, int64_t quantum);
+
+static inline enum post_result sched_post(struct transfer *t, uint64_t now, int64_t budget)
+{
+	if (likely(!t->attempts))
+		return sched_post_first(t, now, budget);
+	return t->queue->ops->post(t->queue, t, (uint64_t)budget);
+}
+
+/* It was posted, when it had moved before bytes, and is not simply done. Returns the bytes
+ * it cost. */
+int64_t sched_post_other(struct poller *p, struct transfer *t, enum post_result result,
+			 uint64_t before);
 
 /* Bytes of a turn, after rings came or went: a quantum, so that no ring is looked at
  * later than that, and with many of them more, up to the configured turn_bytes. */

@@ -36,6 +36,7 @@
 #define BATCH_MAX 64
 #define ROUNDS 256
 #define LINE 64
+#define DEADLINE_NS 3600000000000ull
 
 struct world {
 	struct engine *engine;
@@ -111,6 +112,7 @@ static void configure(struct engine_config *c, const char *vector)
 	c->null_enable = true;
 	c->shm_enable = false;
 	c->metered = !strcmp(vector, "metered");
+	c->urgent_ns = 2 * DEADLINE_NS;	/* whatever a count takes, they are ahead and near */
 	if (!strncmp(vector, "policy", strlen("policy")))
 		need(!engine_config_apply_json(c, contracts, &report), "contracts");
 }
@@ -166,7 +168,7 @@ static void fill_batch(struct world *w, const char *vector)
 		if (!full)
 			continue;
 		w->batch[i].requested_priority = TENT_PRIORITY_HIGH;
-		w->batch[i].deadline_ns = clock_monotonic_ns() + 3600000000000ull;
+		w->batch[i].deadline_ns = clock_monotonic_ns() + DEADLINE_NS;
 		w->batch[i].transport_hint = null_backend.transport;
 	}
 }

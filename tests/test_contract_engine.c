@@ -434,6 +434,71 @@ static void one_that_died_while_it_waited_is_forgotten(void **state)
 	engine_fix_stop(&f);
 }
 
+/* ---- what is in flight --------------------------------------------------- */
+
+#define BOUNDED(transport, requests)						\
+	"{\"transports\":{" transport "},"					\
+	"\"qos\":{\"version\":1,\"defaults\":{\"max_inflight_requests\":" requests "}}}"
+#define LATE_NULL "\"shm\":{\"enable\":false},"				\
+		  "\"null\":{\"enable\":true,\"faults\":\"pending=1\"}"
+
+static void one_at_a_time(struct engine_config *c)
+{
+	apply(c, BOUNDED(LATE_NULL, "1"));
+}
+
+/* Submits 8 as one batch and sees them end. */
+static void move_eight(struct tent_ring *ring, uint8_t *m)
+{
+	struct tent_request_v1 r[8];
+
+	for (int i = 0; i < 8; i++)
+		r[i] = engine_fix_request(TENT_OPCODE_WRITE, m, 0, m + 4096, 64);
+	assert_int_equal(tent_ring_submit(ring, r, 8, sizeof(r[0]), 0, 0), 0);
+	for (int i = 0; i < 8; i++)
+		assert_int_equal(engine_fix_wait(ring).status, TENT_STATUS_COMPLETED);
+}
+
+static int64_t held(struct tent_client *c)
+{
+	json_int_t n = -1;
+	json_t *stats;
+	char *text;
+
+	assert_int_equal(tent_client_query(c, TENT_QUERY_STATS, &text), 0);
+	stats = json_loads(text, 0, NULL);
+	free(text);
+	assert_int_equal(json_unpack(stats, "{s:{s:I}}", "totals", "held", &n), 0);
+	json_decref(stats);
+	return n;
+}
+
+static void bounds_hold_in_a_running_engine_until_a_reload_lifts_them(void **state)
+{
+	static struct engine_config later;
+	struct engine_fix f;
+	struct tent_client *c;
+	struct tent_ring *ring;
+	uint8_t *m;
+
+	(void)state;
+	engine_fix_start(&f, one_at_a_time);
+	c = engine_fix_attach(&f, NULL);
+	ring = engine_fix_ring(c);
+	m = engine_fix_memory(c, 8192);
+	move_eight(ring, m);
+	assert_int_equal(held(c), 7);
+	engine_config_default(&later);
+	apply(&later, BOUNDED(LATE_NULL, "8"));
+	assert_int_equal(engine_reload(f.engine, &later, "", 0), 0);
+	assert_int_equal(held(c), 7);	/* the control thread has passed it, too */
+	move_eight(ring, m);
+	assert_int_equal(held(c), 7);
+	tent_ring_close(ring);
+	tent_client_detach(c);
+	engine_fix_stop(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -447,6 +512,7 @@ int main(void)
 		cmocka_unit_test(who_asked_is_told_what_waits_for_a_new_start),
 		cmocka_unit_test(an_engine_that_ends_does_not_leave_who_asked_waiting),
 		cmocka_unit_test(one_that_died_while_it_waited_is_forgotten),
+		cmocka_unit_test(bounds_hold_in_a_running_engine_until_a_reload_lifts_them),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

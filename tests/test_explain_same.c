@@ -34,6 +34,7 @@
 	"{\"name\":\"files\",\"segment_type\":\"file\"}],"		\
 	"\"qos\":{\"version\":1,\"defaults\":{},\"tenants\":[{\"name\":\"default\","	\
 	"\"intents\":{\"migration\":{\"priority\":\"low\"},"		\
+	"\"weight_loading\":{\"max_inflight_bytes\":4096},"		\
 	"\"checkpoint\":{\"priority\":\"high\"}}}]},"			\
 	"\"authorization\":{\"tenants\":[{\"name\":\"default\","	\
 	"\"policies\":[\"get\",\"large\",\"high\",\"small\",\"files\"]," terms "}]}}"

@@ -47,6 +47,8 @@ static const struct plain {
 	  "Requests with bytes beyond the known fields." },
 	{ "totals", "promotions", "tent_promotions_total", "counter",
 	  "Times that a waiting request rose one level." },
+	{ "totals", "held", "tent_held_requests_total", "counter",
+	  "Requests that waited for others of their tenant to end." },
 	{ "totals", "path_pauses", "tent_path_pauses_total", "counter",
 	  "Times that a transport to some engine was paused, or for longer." },
 	{ "usage", "clients", "tent_clients", "gauge", "Clients attached." },

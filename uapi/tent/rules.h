@@ -118,7 +118,10 @@ X(FILE_ACCESS,	113, RUNTIME, "file", "as readable and writable as when it was op
 X(PEER_LOST,	114, PEER_UNREACHABLE, "target", "a segment whose engine answered until the request ended") \
 X(INTEGRITY,	115, RUNTIME, "payload", "the bytes that were sent; their checksum differs") \
 X(CARD,		116, RUNTIME, "network card", "a card that does what it was asked; it reported an error") \
-X(NOTIFY_ROOM,	117, CAPACITY, "notification", "room beside those that its receiver has not taken, or that wait to be sent there")
+X(NOTIFY_ROOM,	117, CAPACITY, "notification", "room beside those that its receiver has not taken, or that wait to be sent there") \
+/* bounds of a tenant's contract: never to be had, or full and not to be waited for */	\
+X(INFLIGHT_BYTES, 118, CAPACITY, "length", "what max_inflight_bytes of this tenant's contract leaves room for") \
+X(INFLIGHT_REQUESTS, 119, CAPACITY, "request", "as many at once as max_inflight_requests of this tenant's contract allows")
 
 enum tent_rule {
 	TENT_RULE_NONE = 0,
