@@ -106,7 +106,7 @@ static int refuse_unknown(struct application *a, const char *path)
 	if (guess)
 		return fail(a, "\"%.*s\" is not a known key; did you mean \"%s\"?", PATH_TEXT,
 			    path, guess->path);
-	return fail(a, "\"%.*s\" is not a known key; tent-config(5) lists them", PATH_TEXT,
+	return fail(a, "\"%.*s\" is not a known key; tent.conf(5) lists them", PATH_TEXT,
 		    path);
 }
 

@@ -2,7 +2,7 @@
 /*
  * config_contract.h - the sections of a configuration that say what tenants may have:
  * policy, qos, authorization, and the names of QP pools. They are read together from one
- * text; names in them are resolved to places in these arrays. docs/tent-config.5 has
+ * text; names in them are resolved to places in these arrays. docs/tent.conf.5 has
  * their meaning, contract.h what is made of them.
  */
 #ifndef TENT_ENGINE_CONFIG_CONTRACT_H

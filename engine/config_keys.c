@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* config_keys.c - the table of keys we implement. docs/tent-config.5 explains each. */
+/* config_keys.c - the table of keys we implement. docs/tent.conf.5 explains each. */
 #include <string.h>
 #include <tent/tentring.h>
 

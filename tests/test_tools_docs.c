@@ -61,7 +61,7 @@ static void every_key_is_in_the_manual_with_its_default_and_range(void **state)
 	const struct config_key *k;
 
 	(void)state;
-	read_page("docs/tent-config.5");
+	read_page("docs/tent.conf.5");
 	for (unsigned int i = 0; (k = config_key_at(i)); i++) {
 		char text[128], line[512];
 		const char *at;
@@ -69,7 +69,7 @@ static void every_key_is_in_the_manual_with_its_default_and_range(void **state)
 		snprintf(text, sizeof(text), ".It Cm %s Pq", k->path);
 		at = strstr(page, text);
 		if (!at)
-			fail_msg("tent-config.5 lacks %s", k->path);
+			fail_msg("tent.conf.5 lacks %s", k->path);
 		line_at(line, at);
 		default_text(text, k);
 		expect(line, text);
@@ -81,12 +81,38 @@ static void every_key_is_in_the_manual_with_its_default_and_range(void **state)
 	}
 }
 
+/* In the part that lists them an entry is a key, several with commas between, or part of
+ * a list inside one. */
+static void every_key_of_the_manual_is_one_that_is_read(void **state)
+{
+	const char *at, *end;
+	unsigned int found = 0;
+
+	(void)state;
+	read_page("docs/tent.conf.5");
+	at = strstr(page, "\n.Sh KEYS\n");
+	end = strstr(page, "\n.Sh CONTRACTS\n");
+	assert_true(at && end);
+	while ((at = strstr(at + 1, "\n.It Cm ")) && at < end) {
+		char key[128];
+
+		assert_int_equal(sscanf(at, "\n.It Cm %127s", key), 1);
+		if (strncmp(at + 8 + strlen(key), " Pq ", 4) != 0)
+			continue;
+		if (!config_key_find(key))
+			fail_msg("tent.conf.5 has %s, which is no key", key);
+		found++;
+	}
+	assert_non_null(config_key_at(found - 1));
+	assert_null(config_key_at(found));
+}
+
 static void every_choice_is_in_the_manual(void **state)
 {
 	const struct config_key *k;
 
 	(void)state;
-	read_page("docs/tent-config.5");
+	read_page("docs/tent.conf.5");
 	for (unsigned int i = 0; (k = config_key_at(i)); i++) {
 		char text[128], line[512];
 
@@ -109,7 +135,7 @@ static void every_upstream_section_is_in_the_manual(void **state)
 	const struct config_foreign *f;
 
 	(void)state;
-	read_page("docs/tent-config.5");
+	read_page("docs/tent.conf.5");
 	for (unsigned int i = 0; (f = config_foreign_at(i)); i++) {
 		const char *from = f->path;
 		char name[64];
@@ -256,24 +282,74 @@ static void the_protocol_has_the_offsets_of_completions_and_requests(void **stat
 	FIELD("## 6.", tent_request_v1, flags);
 }
 
+/* A field of a request as tent_submit_v1(3) has it. */
+static void expect_row(const char *name, size_t offset)
+{
+	char row[64];
+
+	snprintf(row, sizeof(row), ".It Fa %s Ta %zu Ta ", name, offset);
+	expect(page, row);
+}
+
+static void the_page_of_a_request_has_its_offsets(void **state)
+{
+	(void)state;
+	read_page("docs/tent_submit_v1.3");
+#define ROW(field) expect_row(#field, offsetof(struct tent_request_v1, field))
+	ROW(struct_size);
+	ROW(schema_version);
+	ROW(opcode);
+	ROW(resv0);
+	ROW(source);
+	ROW(target_id);
+	ROW(target_offset);
+	ROW(length);
+	ROW(intent_type);
+	ROW(requested_priority);
+	ROW(deadline_ns);
+	ROW(policy_name);
+	ROW(transport_hint);
+	ROW(reserved0);
+	ROW(flags);
+#undef ROW
+}
+
+static void every_operation_and_flag_of_a_slot_is_in_the_page_of_rings(void **state)
+{
+	static const char *const words[] = {
+		"TENT_OP_REQUEST", "TENT_OP_CANCEL", "TENT_OP_NOP", "TENT_OP_INDIRECT",
+		"TENT_OP_NOTIFY", "TENT_SLOT_F_ONE_COMPLETION", "TENT_CQE_F_REJECTED",
+		"TENT_ENGINE_NEED_WAKE", "TENT_ENGINE_SPIN_YIELD", "TENT_ENGINE_ENDED",
+		"TENT_RING_F_CLIENT_FENCE",
+	};
+
+	(void)state;
+	read_page("docs/tent_ring.7");
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		expect(page, words[i]);
+}
+
 static void manual_pages_pass_their_linter(void **state)
 {
 	(void)state;
 	if (system("command -v mandoc > /dev/null") != 0)
 		skip();
-	assert_int_equal(system("mandoc -T lint -W warning docs/*.[1578]"), 0);
+	assert_int_equal(system("mandoc -T lint -W warning docs/*.[13578]"), 0);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_key_is_in_the_manual_with_its_default_and_range),
+		cmocka_unit_test(every_key_of_the_manual_is_one_that_is_read),
 		cmocka_unit_test(every_choice_is_in_the_manual),
 		cmocka_unit_test(every_upstream_section_is_in_the_manual),
 		cmocka_unit_test(every_error_number_is_in_the_overview),
 		cmocka_unit_test(the_protocol_lists_every_message_with_its_sizes),
 		cmocka_unit_test(the_protocol_has_the_offsets_of_shared_memory),
 		cmocka_unit_test(the_protocol_has_the_offsets_of_completions_and_requests),
+		cmocka_unit_test(the_page_of_a_request_has_its_offsets),
+		cmocka_unit_test(every_operation_and_flag_of_a_slot_is_in_the_page_of_rings),
 		cmocka_unit_test(manual_pages_pass_their_linter),
 	};
 

@@ -32,7 +32,7 @@ static const char help[] =
 	"Moves data between the programs of this host through shared-memory rings.\n"
 	"Runs in the foreground until SIGTERM or SIGINT.\n"
 	"\n"
-	"  -c, --config FILE     JSON configuration, see tent-config(5)\n"
+	"  -c, --config FILE     JSON configuration, see tent.conf(5)\n"
 	"  -s, --socket PATH     where clients attach; same as -o daemon/socket=PATH\n"
 	"  -o, --set KEY=VALUE   one key, after the file; may be repeated\n"
 	"      --mode MODE       busy or adaptive; same as -o engine/idle=MODE\n"

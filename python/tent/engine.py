@@ -12,7 +12,7 @@ from .types import Range, Transferred
 
 
 class Engine(_tent.Engine):
-    """An engine with these settings (tent-config(5)): {"engine": "caller"}, or none for
+    """An engine with these settings (tent.conf(5)): {"engine": "caller"}, or none for
     a thread of this process; TENT_ENGINE has precedence. A context manager."""
 
     def __init__(
