@@ -460,6 +460,24 @@ static int visit_variable(struct application *a, const struct engine_config *old
 	return check_whole(a);
 }
 
+/* Variables of the existing engine that have a key here go before whatever set it. */
+static int visit_aliases(struct application *a)
+{
+	const struct config_alias *alias;
+	int rc = 0;
+
+	memset(a->seen, 0, sizeof(a->seen));	/* they are no part of its text */
+	for (unsigned int i = 0; !rc && (alias = config_alias_at(i)); i++) {
+		const char *value = getenv(alias->variable);
+
+		if (!value || !*value)
+			continue;
+		if (assign_text(a, alias->path, config_key_find(alias->path), value))
+			rc = prefix_error(a, alias->variable);
+	}
+	return rc;
+}
+
 int engine_config_apply_environment(struct engine_config *c, struct config_report *report)
 {
 	const char *conf = getenv("MC_TENT_CONF");
@@ -470,6 +488,8 @@ int engine_config_apply_environment(struct engine_config *c, struct config_repor
 	begin(&a, c, CONFIG_FROM_ENVIRONMENT, report);
 	if (conf && *conf)
 		rc = visit_variable(&a, c, conf);
+	if (!rc)
+		rc = visit_aliases(&a);
 	for (unsigned int i = 0; !rc && (v = config_variable_at(i)); i++) {
 		if (getenv(v->path))
 			warn(&a, v->path, v->instead);

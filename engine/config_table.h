@@ -53,9 +53,15 @@ unsigned int config_key_index(const struct config_key *k);
 /* The known key that a mistyped path most resembles, or NULL. */
 const struct config_key *config_key_guess(const char *path);
 
+/* An environment variable of the existing engine that stands for a key. */
+struct config_alias {
+	const char *variable, *path;
+};
+const struct config_alias *config_alias_at(unsigned int i);
+
 const struct config_foreign *config_foreign_at(unsigned int i);
 const struct config_foreign *config_foreign_find(const char *path);
-/* Environment variables of the existing engine, by their full name. */
+/* Environment variables of the existing engine that stand for nothing here. */
 const struct config_foreign *config_variable_at(unsigned int i);
 
 /* Is path the inside of the tree: does a known or foreign key lie below it? */

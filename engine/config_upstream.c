@@ -34,11 +34,11 @@ static const struct config_foreign foreign[] = {
 	{ "runtime_queue/staging_owner_reserve", "0", "nothing is staged" },
 	{ "runtime_queue/staging_byte_reserve", "0", "nothing is staged" },
 	{ "runtime_queue/deadline_aware", NULL,
-	  "deadlines are counted; expired requests are served" },
+	  "deadlines go in their order, see engine/urgent_ms; expired requests are served" },
 	{ "runtime_queue/mlu_local_threshold", NULL,
 	  "deadlines are counted; no request is dropped for one" },
 	{ "runtime_queue/promotion_slack_ns", NULL,
-	  "requests rise by age: transports/rdma/priority_promotion_timeout_us" },
+	  "engine/urgent_ms says which deadlines go before other requests" },
 	{ "runtime_queue/max_dispatch_owners", NULL, NO_QUEUE },
 	{ "runtime_queue/max_dispatch_bytes", NULL, NO_QUEUE },
 	{ "runtime_queue/progress_fallback_interval_us", NULL,
@@ -85,7 +85,7 @@ static const struct config_foreign foreign[] = {
 	{ "transports/rdma/priority_promotion_per_entry", "true",
 	  "every waiting request rises by its own age" },
 	{ "transports/rdma/deadline_bw_arbitration", "false",
-	  "within a level rings take turns, and requests go as they came" },
+	  "deadlines go in their order, whatever the sizes of requests" },
 	{ "transports/rdma/disable_gpu_direct_rdma", "true", NO_RDMA },
 	{ "transports/rdma/pci_relaxed_ordering", NULL, NO_RDMA },
 	{ "transports/rdma/log_slice_affinity", "false", NO_RDMA },
@@ -150,34 +150,39 @@ static const struct config_foreign foreign[] = {
 };
 #define NR_FOREIGN (sizeof(foreign) / sizeof(foreign[0]))
 
-/* NCCL_IB_GID_INDEX is missing on purpose: NCCL's users set it for NCCL. */
+/* Variables that set a key of ours. */
+static const struct config_alias aliases[] = {
+	{ "MC_IB_PORT", "transports/rdma/device/port" },
+	{ "MC_MAX_WR", "transports/rdma/endpoint/max_qp_wr" },
+	{ "MC_PKEY_INDEX", "transports/rdma/endpoint/pkey_index" },
+	{ "MC_IB_TC", "transports/rdma/endpoint/traffic_class" },
+	{ "MC_IB_SL", "transports/rdma/endpoint/service_level" },
+	{ "MC_SLICE_SIZE", "transports/rdma/workers/block_size" },
+	{ "MC_TE_FILTERS", "transports/rdma/devices" },
+	{ "MC_TE_FILTERS_EXCLUDE", "transports/rdma/devices_denied" },
+};
+
+/* Those that we do not implement. NCCL_IB_GID_INDEX is missing on purpose: NCCL's users set
+ * it for NCCL. */
 static const struct config_foreign variables[] = {
 	{ "MC_FORCE_TCP", NULL, TCP },
 	{ "MC_MNNVL_EGM", NULL, NO_GPU },
 	{ "MC_RDMA_BIND_ADDRESS", NULL, NO_RDMA },
 	{ "MC_NUM_CQ_PER_CTX", NULL, NO_RDMA },
 	{ "MC_NUM_COMP_CHANNELS_PER_CTX", NULL, NO_RDMA },
-	{ "MC_IB_PORT", NULL, NO_RDMA },
 	{ "MC_GID_INDEX", NULL, NO_RDMA },
 	{ "MC_MAX_CQE_PER_CTX", NULL, NO_RDMA },
 	{ "MC_MAX_EP_PER_CTX", NULL, NO_RDMA },
 	{ "MC_NUM_QP_PER_EP", NULL, NO_RDMA },
 	{ "MC_MAX_SGE", NULL, NO_RDMA },
-	{ "MC_MAX_WR", NULL, NO_RDMA },
 	{ "MC_MAX_INLINE", NULL, NO_RDMA },
-	{ "MC_PKEY_INDEX", NULL, NO_RDMA },
 	{ "MC_MTU", NULL, NO_RDMA },
-	{ "MC_IB_TC", NULL, NO_RDMA },
-	{ "MC_IB_SL", NULL, NO_RDMA },
 	{ "MC_IB_PCI_RELAXED_ORDERING", NULL, NO_RDMA },
 	{ "MC_WORKERS_PER_CTX", NULL, NO_RDMA },
-	{ "MC_SLICE_SIZE", NULL, NO_RDMA },
 	{ "MC_RETRY_CNT", NULL, NO_RDMA },
 	{ "MC_DISABLE_GPU_DIRECT_RDMA", NULL, NO_RDMA },
 	{ "MC_LOG_RDMA_SLICE_AFFINITY", NULL, NO_RDMA },
 	{ "MC_STRICT_LOCAL_NUMA", NULL, NO_RDMA },
-	{ "MC_TE_FILTERS", NULL, NO_TOPOLOGY },
-	{ "MC_TE_FILTERS_EXCLUDE", NULL, NO_TOPOLOGY },
 	{ "MC_CUSTOM_TOPO_JSON", NULL, NO_TOPOLOGY },
 	{ "MC_TENT_RPC_THREADS", NULL, "one control thread serves all control messages" },
 	{ "TENT_METRICS_ENABLED", NULL, NO_METRICS },
@@ -196,6 +201,11 @@ const struct config_foreign *config_foreign_at(unsigned int i)
 const struct config_foreign *config_variable_at(unsigned int i)
 {
 	return i < NR_VARIABLES ? &variables[i] : NULL;
+}
+
+const struct config_alias *config_alias_at(unsigned int i)
+{
+	return i < sizeof(aliases) / sizeof(aliases[0]) ? &aliases[i] : NULL;
 }
 
 /* Does the name in the table stand for path? One that ends in an asterisk stands for all

@@ -383,15 +383,14 @@ static void mc_tent_conf_is_a_file_if_it_exists_else_json(void **state)
 	assert_memory_equal(&c, &before, sizeof(c));
 }
 
-static void every_variable_of_the_existing_engine_gives_one_warning(void **state)
+static void every_other_variable_of_the_existing_engine_gives_one_warning(void **state)
 {
 	static const char *const names[] = {
-		"RDMA_BIND_ADDRESS", "NUM_CQ_PER_CTX", "NUM_COMP_CHANNELS_PER_CTX", "IB_PORT",
-		"GID_INDEX", "MAX_CQE_PER_CTX", "MAX_EP_PER_CTX", "NUM_QP_PER_EP", "MAX_SGE",
-		"MAX_WR", "MAX_INLINE", "PKEY_INDEX", "MTU", "IB_TC", "IB_SL",
-		"IB_PCI_RELAXED_ORDERING", "WORKERS_PER_CTX", "SLICE_SIZE", "RETRY_CNT",
-		"DISABLE_GPU_DIRECT_RDMA", "LOG_RDMA_SLICE_AFFINITY", "TE_FILTERS",
-		"TE_FILTERS_EXCLUDE", "CUSTOM_TOPO_JSON", "TENT_RPC_THREADS",
+		"RDMA_BIND_ADDRESS", "NUM_CQ_PER_CTX", "NUM_COMP_CHANNELS_PER_CTX", "GID_INDEX",
+		"MAX_CQE_PER_CTX", "MAX_EP_PER_CTX", "NUM_QP_PER_EP", "MAX_SGE", "MAX_INLINE",
+		"MTU", "IB_PCI_RELAXED_ORDERING", "WORKERS_PER_CTX", "RETRY_CNT",
+		"DISABLE_GPU_DIRECT_RDMA", "LOG_RDMA_SLICE_AFFINITY", "CUSTOM_TOPO_JSON",
+		"TENT_RPC_THREADS",
 	};
 	const struct config_foreign *v;
 	unsigned int i;
@@ -422,6 +421,54 @@ static void every_variable_of_the_existing_engine_gives_one_warning(void **state
 	}
 }
 
+static void variables_that_have_a_key_set_it_above_all_else(void **state)
+{
+	static const struct { const char *variable, *path, *value; } rows[] = {
+		{ "MC_IB_PORT", "transports/rdma/device/port", "2" },
+		{ "MC_MAX_WR", "transports/rdma/endpoint/max_qp_wr", "128" },
+		{ "MC_PKEY_INDEX", "transports/rdma/endpoint/pkey_index", "3" },
+		{ "MC_IB_TC", "transports/rdma/endpoint/traffic_class", "104" },
+		{ "MC_IB_SL", "transports/rdma/endpoint/service_level", "4" },
+		{ "MC_SLICE_SIZE", "transports/rdma/workers/block_size", "65536" },
+		{ "MC_TE_FILTERS", "transports/rdma/devices", "mlx5_0,mlx5_1" },
+		{ "MC_TE_FILTERS_EXCLUDE", "transports/rdma/devices_denied", "mlx5_2" },
+	};
+	struct engine_config c;
+	char text[256];
+
+	(void)state;
+	setenv("MC_TENT_CONF", "{\"transports\":{\"rdma\":{\"endpoint\":{"
+	       "\"service_level\":1}}}}", 1);
+	engine_config_default(&c);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		setenv(rows[i].variable, rows[i].value, 1);
+	assert_int_equal(environment(&c), 0);
+	assert_string_equal(said.warnings, "");
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		config_value_text(config_key_find(rows[i].path), &c, text, sizeof(text));
+		assert_string_equal(text, rows[i].value);
+		unsetenv(rows[i].variable);
+	}
+	unsetenv("MC_TENT_CONF");
+}
+
+static void a_bad_value_in_such_a_variable_names_the_variable(void **state)
+{
+	struct engine_config c, before;
+
+	(void)state;
+	engine_config_default(&c);
+	before = c;
+	setenv("MC_IB_SL", "16", 1);
+	assert_int_equal(environment(&c), TENT_ERR_CONFIG);
+	assert_non_null(strstr(said.error, "MC_IB_SL: "));
+	assert_non_null(strstr(said.error, "0..15"));
+	assert_memory_equal(&c, &before, sizeof(c));
+	setenv("MC_IB_SL", "", 1);
+	assert_int_equal(environment(&c), 0);
+	unsetenv("MC_IB_SL");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -435,7 +482,9 @@ int main(void)
 		cmocka_unit_test(file_errors_name_the_file),
 		cmocka_unit_test(mc_tent_conf_replaces_all_but_explicit_identity),
 		cmocka_unit_test(mc_tent_conf_is_a_file_if_it_exists_else_json),
-		cmocka_unit_test(every_variable_of_the_existing_engine_gives_one_warning),
+		cmocka_unit_test(variables_that_have_a_key_set_it_above_all_else),
+		cmocka_unit_test(a_bad_value_in_such_a_variable_names_the_variable),
+		cmocka_unit_test(every_other_variable_of_the_existing_engine_gives_one_warning),
 	};
 
 	unsetenv("MC_TENT_CONF");

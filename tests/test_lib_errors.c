@@ -334,6 +334,34 @@ static void registration_of_many_is_all_or_none(void **state)
 	free(heap);
 }
 
+static void registration_of_many_takes_options_for_all_or_none(void **state)
+{
+	uint8_t *heap = malloc(2 * 4096);
+	void *addrs[2] = { heap, heap + 4096 };
+	size_t sizes[2] = { 4096, 4096 };
+	tent_memory_options_t o = { .permission = TENT_PERM_LOCAL_READ_WRITE };
+	tent_request_v1_t r = lib_fix_request(&fix, TENT_OPCODE_WRITE, 0, HALF, 16);
+
+	(void)state;
+	r.source = heap + 4096;
+	assert_int_equal(tent_register_memory_batch_ex(fix.engine, addrs, sizes, 2, NULL),
+			 TENT_ERR_ARGUMENTS);
+	o.permission = 3;
+	assert_int_equal(tent_register_memory_batch_ex(fix.engine, addrs, sizes, 2, &o),
+			 TENT_ERR_ENUM);
+	o.permission = TENT_PERM_LOCAL_READ_WRITE;
+	sizes[1] = 0;
+	assert_int_equal(tent_register_memory_batch_ex(fix.engine, addrs, sizes, 2, &o),
+			 TENT_ERR_ADDRESS);
+	r.source = heap;
+	assert_int_equal(submit(&r, 1), TENT_ERR_ADDRESS);
+	sizes[1] = 4096;
+	assert_int_equal(tent_register_memory_batch_ex(fix.engine, addrs, sizes, 2, &o), 0);
+	assert_int_equal(submit(&r, 1), 0);
+	assert_int_equal(tent_unregister_memory_batch(fix.engine, addrs, sizes, 2), 0);
+	free(heap);
+}
+
 static void registrations_of_one_range_are_counted(void **state)
 {
 	uint8_t *heap = malloc(4096);
@@ -462,6 +490,7 @@ int main(void)
 		cmocka_unit_test(texts_are_terminated_or_refused),
 		cmocka_unit_test(options_outside_their_range_are_refused),
 		cmocka_unit_test(registration_of_many_is_all_or_none),
+		cmocka_unit_test(registration_of_many_takes_options_for_all_or_none),
 		cmocka_unit_test(registrations_of_one_range_are_counted),
 		cmocka_unit_test(a_segment_can_be_looked_at),
 		cmocka_unit_test(a_notification_is_judged_with_the_arguments),
