@@ -3,7 +3,8 @@
 """Asks every door what becomes of every row of tests/vectors/*.json, and compares the
 answers byte for byte with what the row says.
 
-    check.py DOOR...        of: thread caller tentd ring cpp pybind transfer
+    check.py DOOR...        of: thread caller tentd notified notified-tentd ring cpp pybind
+                            transfer
 
 A file is for one configuration of the engine ("$uid" stands for the user that runs this):
 
@@ -129,6 +130,10 @@ DOORS = {
     "thread": Door(built("door_lib"), "thread", REQUEST | LAYOUT, CALL, True),
     "caller": Door(built("door_lib"), "caller", REQUEST | LAYOUT, CALL, True),
     "tentd": Door(built("door_lib"), "tentd", REQUEST | LAYOUT, CALL, True),
+    "notified": Door(built("door_lib") + ["--notify"], "thread", REQUEST | LAYOUT, CALL, True),
+    "notified-tentd": Door(
+        built("door_lib") + ["--notify"], "tentd", REQUEST | LAYOUT, CALL, True
+    ),
     "ring": Ring(built("door_ring"), "tentd", REQUEST | LAYOUT, CALL - {"schema"}, True),
     "cpp": Door(built("door_cpp"), "thread", REQUEST, set(), False),
     "pybind": Typed(script("door_pybind.py"), "thread", REQUEST, set(), False),
@@ -313,7 +318,7 @@ def main(names):
             rows += n
             wrong += bad
     for name in names:
-        print(f"{name:9} {told.get(name, 0):4} rows")
+        print(f"{name:14} {told.get(name, 0):4} rows")
     if wrong:
         sys.exit(f"vectors: {wrong} answers are not what the rows say")
     if rows < LEAST_ROWS:
