@@ -163,7 +163,7 @@ static int opens_a_strangers(struct engine_fix *f)
 	struct tent_client *c;
 	tent_segment_id_t id;
 
-	need(tent_client_attach(f->path, "thief", &c) == 0);
+	need(tent_client_attach(f->path, NULL, &c) == 0);
 	return tent_client_open_segment(c, shared_name, &id) == TENT_ERR_POLICY_DENIED ? 0 : 1;
 }
 
@@ -175,6 +175,69 @@ static void another_users_segment_is_refused_from_afar_too(void **state)
 	strcpy(shared_name, tent_client_segment(owner));
 	assert_int_equal(engine_fix_child(&one, 65534, opens_a_strangers), 0);
 	tent_client_detach(owner);
+}
+
+/* ---- what a contract shares with users of another engine ------------------ */
+
+#define GUEST 65534u
+#define OTHER 65533u
+
+static void sharing(struct engine_config *c)
+{
+	static struct config_report said;
+	static const char text[] =
+		"{\"authorization\":{\"tenants\":["
+		"{\"name\":\"owner\",\"uids\":[0],\"shares_with\":[\"guest\"]},"
+		"{\"name\":\"guest\",\"uids\":[65534]},"
+		"{\"name\":\"other\",\"uids\":[65533]}]}}";
+
+	patient(c);
+	if (engine_config_apply_json(c, text, &said))
+		fail_msg("%s", said.error);
+}
+
+/* Reads what is shared from afar; the owner's permission keeps it from writing. */
+static int uses_what_is_shared(struct engine_fix *f)
+{
+	static const int32_t ends[] = { 0, -TENT_ERR_ADDRESS };	/* of READ, WRITE */
+	struct tent_client *c;
+	tent_segment_info_t info;
+	tent_segment_id_t id;
+	void *m;
+
+	need(tent_client_attach(f->path, "guest", &c) == 0);
+	need(tent_client_alloc(c, 4096, NULL, &m) == 0);
+	need(tent_client_register(c, m, 4096, TENT_PERM_GLOBAL_READ_WRITE, NULL, 0) == 0);
+	need(tent_client_open_segment(c, shared_name, &id) == 0);
+	need(tent_client_segment_info(c, id, &info) == 0 && info.num_buffers == 1);
+	for (int op = TENT_OPCODE_READ; op <= TENT_OPCODE_WRITE; op++)
+		need(rule_of_move(c, op, m, id, (void *)(uintptr_t)info.buffers[0].base) ==
+		     (uint32_t)ends[op]);
+	need(memcmp(m, "shared", 6) == 0);
+	tent_client_detach(c);
+	return 0;
+}
+
+static void a_contract_shares_with_whom_it_lists_at_another_engine(void **state)
+{
+	static struct engine_fix three;
+	struct tent_client *owner;
+	void *m;
+
+	(void)state;
+	if (getuid())
+		skip();		/* becomes other users */
+	engine_fix_start(&three, sharing);
+	owner = engine_fix_attach(&three, "shared");
+	assert_int_equal(tent_client_alloc(owner, 4096, NULL, &m), 0);
+	strcpy(m, "shared");
+	assert_int_equal(tent_client_register(owner, m, 4096, TENT_PERM_GLOBAL_READ_ONLY, NULL,
+					      0), 0);
+	strcpy(shared_name, tent_client_segment(owner));
+	assert_int_equal(engine_fix_child(&one, GUEST, uses_what_is_shared), 0);
+	assert_int_equal(engine_fix_child(&one, OTHER, opens_a_strangers), 0);
+	tent_client_detach(owner);
+	engine_fix_stop(&three);
 }
 
 static void both_sides_open_each_other_at_once(void **state)
@@ -399,6 +462,7 @@ int main(void)
 		cmocka_unit_test(changes_reach_those_who_have_it_open),
 		cmocka_unit_test(an_owner_that_ends_is_gone_and_its_successor_is_another),
 		cmocka_unit_test(another_users_segment_is_refused_from_afar_too),
+		cmocka_unit_test(a_contract_shares_with_whom_it_lists_at_another_engine),
 		cmocka_unit_test(both_sides_open_each_other_at_once),
 		cmocka_unit_test(many_clients_open_one_segment_at_once),
 		cmocka_unit_test(a_host_name_is_looked_up),
