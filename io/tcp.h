@@ -14,12 +14,11 @@
  *
  * An engine has a connection per poller, peer, tenant and level to those whose segments it
  * uses: what one tenant's requests do to theirs touches nobody else's. Requests travel from
- * who opened it. A transfer is a job; its bytes go out as frames of
- * at most chunk_bytes, several at a time, jobs taking turns. Each frame is answered by
- * itself, in the order in which they were sent, and a job ends when none of its frames
- * is out: then no byte of it moves any more, at either end. What a connection carried
- * when it broke is ended after the other engine said that it has let go of it, or, where
- * nobody says so in time, with TARGET_UNFENCED.
+ * who opened it. A transfer is a job; its bytes go out as frames of at most chunk_bytes,
+ * several at a time, jobs taking turns. Each frame is answered by itself, in the order in
+ * which they were sent, and a job ends when none of its frames is out: then no byte of it
+ * moves any more, at either end. What a connection carried when it broke is ended when the
+ * other engine says that it has let go of it, or, where none does in time, TARGET_UNFENCED.
  *
  * Who owns a connection: the door makes it, hands it to a poller, and gets it back when
  * the kernel has nothing of it any more.
@@ -122,6 +121,7 @@ struct tcp_conn {
 	enum tcp_state state;
 	bool ready;		/* in the queue's ready */
 	bool orderly;		/* the other side has closed it: it has let go */
+	bool drained, ending;	/* plain: nothing is to be received now; nor ever after that */
 	bool copied;		/* sends in place are copied anyhow */
 	bool stalled;		/* no frame is free for an answer: nothing more is read */
 	bool careful;		/* memory failed: one frame at a time, to learn whose */

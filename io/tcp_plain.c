@@ -2,7 +2,9 @@
 /*
  * tcp_plain.c - the same by recvmsg() and sendmsg(), where io_uring is not permitted. An
  * operation is tried at once; one that would block waits until the epoll says that its
- * socket is ready again.
+ * socket is ready again. So does a receive after one into our own memory that came back
+ * short: it took all there was, and the epoll tells of what comes next. Nothing comes after
+ * an end: where one was told of, it is looked for until it is found.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,6 +22,7 @@
 #define LOOK_SELDOM 20000u
 #define LIVELY 200000u	/* how long something comes after something came */
 #define WAIT_MS 10
+#define ENDS (EPOLLRDHUP | EPOLLHUP | EPOLLERR)
 
 enum place { NOWHERE = 0, IN_TRIES, IN_DONE };	/* NOWHERE: it waits for its socket */
 
@@ -74,20 +77,31 @@ static void move_to(struct tcp_queue *q, struct tcp_op *op, enum place place)
 
 static void plain_start(struct tcp_queue *q, struct tcp_op *op)
 {
-	move_to(q, op, IN_TRIES);
+	struct tcp_conn *c = op->conn;
+
+	move_to(q, op, op == &c->in && c->drained && !c->ending ? NOWHERE : IN_TRIES);
+}
+
+/* Of one with payload it may be what the memory took. */
+static bool is_short(const struct tcp_op *op, ssize_t n)
+{
+	return !op->conn->in_payload && n > 0 && (size_t)n < op->iov[0].iov_len;
 }
 
 static void try(struct tcp_queue *q, struct tcp_op *op)
 {
 	struct tcp_conn *c = op->conn;
-	ssize_t n = op == &c->in ? recvmsg(c->fd, &op->msg, MSG_DONTWAIT) :
-				   sendmsg(c->fd, &op->msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+	bool in = op == &c->in;
+	ssize_t n = in ? recvmsg(c->fd, &op->msg, MSG_DONTWAIT) :
+			 sendmsg(c->fd, &op->msg, MSG_DONTWAIT | MSG_NOSIGNAL);
 
 	if (n < 0 && errno == EAGAIN) {
 		move_to(q, op, NOWHERE);
 		return;
 	}
 	op->result = n < 0 ? -errno : (int32_t)n;
+	if (in)
+		c->drained = is_short(op, n);
 	move_to(q, op, IN_DONE);
 }
 
@@ -113,9 +127,15 @@ static void look(struct tcp_queue *q, int wait_ms)
 
 	for (int i = 0; i < n; i++) {
 		struct tcp_conn *c = events[i].data.ptr;
+		uint32_t what = events[i].events;
 
-		ready(q, &c->in);
-		ready(q, &c->out);
+		c->ending |= (what & ENDS) != 0;
+		if (what & (EPOLLIN | ENDS)) {
+			c->drained = false;
+			ready(q, &c->in);
+		}
+		if (what & (EPOLLOUT | ENDS))
+			ready(q, &c->out);
 	}
 }
 
