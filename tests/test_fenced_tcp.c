@@ -25,6 +25,7 @@
 #define FENCE_MS 300u		/* peers.md: the bound is fence_ms, whatever it is */
 #define KEEPALIVE_MS 100u
 #define SILENCE_MS (3 * KEEPALIVE_MS + 100)	/* the same: then the link is dead */
+#define NEVER_MS 60000u		/* a timeout that does not come in time */
 #define MBIT_S 400u
 
 static void lose(bool all);
@@ -59,15 +60,16 @@ static int teardown(void **state)
 
 /* ---- who takes part ---------------------------------------------------- */
 
-static void start_at(int i, uint32_t timeout_ms)
+static void start_at(int i, uint32_t timeout_ms, bool io_uring)
 {
 	char json[512];
 
 	snprintf(json, sizeof(json), "{\"peers\": {\"enable\": true, \"secret_file\": \"%s\", "
 		 "\"keepalive_ms\": %u}, \"rpc_server_hostname\": \"" HOSTS_IPV4 "\", "
 		 "\"rpc_server_port\": 15000, \"engine\": {\"request_timeout_ms\": %u}, "
-		 "\"transports\": {\"tcp\": {\"fence_ms\": %u, \"chunk_bytes\": 16384}}}", secret,
-		 KEEPALIVE_MS, i + 1, timeout_ms, FENCE_MS);
+		 "\"transports\": {\"tcp\": {\"fence_ms\": %u, \"chunk_bytes\": 16384, "
+		 "\"io_uring\": %s}}}", secret, KEEPALIVE_MS, i + 1, timeout_ms, FENCE_MS,
+		 io_uring ? "true" : "false");
 	tentd_prepare(&daemons[i]);
 	tentd_configure(&daemons[i], json);
 	hosts_enter(&hosts, i);
@@ -97,10 +99,10 @@ static void close_user(void)
 	tent_client_detach(user);
 }
 
-static void start(uint32_t timeout_ms)
+static void start(uint32_t timeout_ms, bool io_uring)
 {
 	for (int i = 0; i < 2; i++)
-		start_at(i, timeout_ms);
+		start_at(i, timeout_ms, io_uring);
 	open_owner();
 	open_user();
 }
@@ -126,13 +128,12 @@ static void await_segment(struct trials *t)
 	far_expect_buffers(user, t->id, TRIAL_PLACES);
 }
 
-/* With a timeout of that; 0: none that comes in time. */
-static void run(const struct cause *c, uint32_t timeout_ms, uint64_t bound_ms)
+static void run(const struct cause *c, uint32_t timeout_ms, bool io_uring, uint64_t bound_ms)
 {
 	if (!permitted)
 		skip();
 	trials.bound_ns = bound_ms * 1000000;
-	start(timeout_ms ? timeout_ms : 60000);
+	start(timeout_ms, io_uring);
 	trials_run(&trials, c);
 	end();
 }
@@ -141,13 +142,17 @@ static void run(const struct cause *c, uint32_t timeout_ms, uint64_t bound_ms)
 
 static void what_is_canceled_moves_no_more(void **state)
 {
-	static const struct cause cause = {
-		.name = "cancel", .rules = { TENT_RULE_CANCELED }, .strike = trial_cancel,
-		.restore = await_segment,
+	static const struct cause by_uring = {
+		.name = "cancel, by io_uring", .rules = { TENT_RULE_CANCELED },
+		.strike = trial_cancel, .restore = await_segment,
+	}, by_epoll = {
+		.name = "cancel, by epoll", .rules = { TENT_RULE_CANCELED },
+		.strike = trial_cancel, .restore = await_segment,
 	};
 
 	(void)state;
-	run(&cause, 0, FENCE_MS);
+	run(&by_uring, NEVER_MS, true, FENCE_MS);
+	run(&by_epoll, NEVER_MS, false, FENCE_MS);
 }
 
 static void what_is_out_of_time_moves_no_more(void **state)
@@ -157,7 +162,7 @@ static void what_is_out_of_time_moves_no_more(void **state)
 	};
 
 	(void)state;
-	run(&cause, 20, FENCE_MS);
+	run(&cause, 20, true, FENCE_MS);
 }
 
 static bool takes_theirs(const struct trial *p)
@@ -194,7 +199,7 @@ static void memory_that_is_unregistered_is_left_alone(void **state)
 	};
 
 	(void)state;
-	run(&cause, 0, FENCE_MS);
+	run(&cause, NEVER_MS, true, FENCE_MS);
 }
 
 /* ---- what goes away ---------------------------------------------------- */
@@ -210,7 +215,7 @@ static void restart_user(struct trials *t)
 	(void)t;
 	close_user();
 	tentd_cleanup(&daemons[1]);
-	start_at(1, 60000);
+	start_at(1, NEVER_MS, true);
 	open_user();
 }
 
@@ -222,7 +227,13 @@ static void what_a_stopping_engine_ends_moves_no_more(void **state)
 	};
 
 	(void)state;
-	run(&cause, 0, FENCE_MS);
+	run(&cause, NEVER_MS, true, FENCE_MS);
+}
+
+/* Nobody can say that WRITEs are fenced, so most are READs. */
+static int mostly_read(uint64_t number)
+{
+	return number % TRIAL_FLIGHT ? TENT_OPCODE_READ : TENT_OPCODE_WRITE;
 }
 
 static void kill_peer(struct trials *t)
@@ -235,7 +246,7 @@ static void next_peer(struct trials *t)
 {
 	tent_client_detach(owner);
 	tentd_cleanup(&daemons[0]);
-	start_at(0, 60000);
+	start_at(0, NEVER_MS, true);
 	open_owner();
 	far_expect_buffers(user, t->id, -TENT_RULE_TARGET_GONE);
 	assert_int_equal(tent_client_close_segment(user, t->id), 0);
@@ -246,17 +257,11 @@ static void what_the_kill_of_a_peer_ends_moves_no_more(void **state)
 {
 	static const struct cause cause = {
 		.name = "peer kill", .rules = { TENT_RULE_PEER_LOST, TENT_RULE_TARGET_GONE },
-		.strike_all = kill_peer, .restore = next_peer,
+		.strike_all = kill_peer, .opcode = mostly_read, .restore = next_peer,
 	};
 
 	(void)state;
-	run(&cause, 0, FENCE_MS);
-}
-
-/* Nobody can say that WRITEs are fenced, so most are READs. */
-static int mostly_read(uint64_t number)
-{
-	return number % TRIAL_FLIGHT ? TENT_OPCODE_READ : TENT_OPCODE_WRITE;
+	run(&cause, NEVER_MS, true, FENCE_MS);
 }
 
 static void cut(struct trials *t)
@@ -280,7 +285,7 @@ static void what_a_cut_ends_moves_no_more_when_it_is_healed(void **state)
 
 	(void)state;
 	trials.lose = NULL;
-	run(&cause, 0, SILENCE_MS + FENCE_MS);
+	run(&cause, NEVER_MS, true, SILENCE_MS + FENCE_MS);
 }
 
 int main(void)
