@@ -43,7 +43,7 @@ struct poller {
 	uint32_t nr_queues;
 	struct backend_queue *server;	/* the one that serves peers, or NULL */
 	struct tick_clock clock;
-	int64_t age_ticks, timeout_ticks; /* INT64_MAX: never */
+	int64_t age_ticks, timeout_ticks; /* INT64_MAX: never; any thread may set the latter */
 	uint64_t spin_ticks;
 	uint64_t tick_period;		/* ticks between two looks at ages */
 	uint64_t cheap_wake_ticks;	/* a slower wake is looked at, see wakes.h */

@@ -386,7 +386,7 @@ void sched_age(struct poller *p, struct ring_state *r, uint32_t line, uint64_t n
 
 bool sched_is_expired(const struct poller *p, const struct transfer *t, uint64_t now)
 {
-	return (int64_t)(now - t->seen_ticks) >= p->timeout_ticks;
+	return (int64_t)(now - t->seen_ticks) >= load_relaxed(&p->timeout_ticks);
 }
 
 static void expire_queued(struct poller *p, struct ring_state *r,
