@@ -16,6 +16,8 @@
 #include "engine/sched.h"
 #include "tests/common/rig.h"
 
+#define POLLERS 2	/* of which there is the first one */
+
 static struct bounds_account *accounts;
 static struct contract_set *set;
 
@@ -35,7 +37,7 @@ static void put_under(struct rig *r, const char *json, uint32_t uid_of_1)
 		fail_msg("%s", said.error);
 	set = contract_set_create(&config.contracts, &w, &rc);
 	assert_int_equal(rc, 0);
-	assert_int_equal(contract_set_bind(set, &accounts, 1), 0);
+	assert_int_equal(contract_set_bind(set, &accounts, POLLERS), 0);
 	r->clients[0].space.contract = contract_of(set, 1, false);
 	r->clients[1].space.contract = contract_of(set, uid_of_1, false);
 	grace_discard(old);
@@ -164,6 +166,23 @@ static void another_intent_is_not_held_by_it(void **state)
 	publish(&r->rings[0], TENT_INTENT_CHECKPOINT, 5, 64);
 	rig_settle(r);
 	assert_int_equal(r->rings[0].state->nr_posted, 6);
+	stop(r);
+}
+
+static void what_another_poller_has_in_flight_counts(void **state)
+{
+	struct rig *r = start("pending=1,hold", QOS("\"max_inflight_requests\":3"));
+	struct bounds_share *other = &accounts->shares[1];
+
+	(void)state;
+	other->requests[TENT_INTENT_MIGRATION] = 2;
+	publish(&r->rings[0], TENT_INTENT_MIGRATION, 5, 64);
+	poller_turn(r->poller);
+	poller_turn(r->poller);
+	assert_int_equal(r->rings[0].state->nr_posted, 1);
+	other->requests[TENT_INTENT_MIGRATION] = 0;
+	poller_turn(r->poller);
+	assert_int_equal(r->rings[0].state->nr_posted, 3);
 	stop(r);
 }
 
@@ -406,6 +425,7 @@ int main(void)
 		cmocka_unit_test(all_rings_of_a_tenant_share_its_bound),
 		cmocka_unit_test(another_tenant_is_not_held_by_it),
 		cmocka_unit_test(another_intent_is_not_held_by_it),
+		cmocka_unit_test(what_another_poller_has_in_flight_counts),
 		cmocka_unit_test(of_those_that_are_held_the_higher_level_goes_first),
 		cmocka_unit_test(who_comes_later_does_not_pass_one_that_is_held),
 		cmocka_unit_test(what_would_never_fit_is_refused_with_its_batch),
