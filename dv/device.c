@@ -56,7 +56,10 @@ int dv_device_names(const struct dv_choice *c, char names[DV_DEVICES_MAX][DV_NAM
 	int nr = 0, nr_found = 0;
 
 	if (!list) {
-		snprintf(why, size, "the devices cannot be listed: %s", strerror(errno));
+		if (errno == ENOSYS)
+			snprintf(why, size, "there is no mlx5 device here: the kernel has no RDMA");
+		else
+			snprintf(why, size, "the devices cannot be listed: %s", strerror(errno));
 		return -ENODEV;
 	}
 	for (struct ibv_device **at = list; *at; at++) {
@@ -358,11 +361,20 @@ static int query_limits(struct dv_device *d, uint8_t *nr_ports, char *why, size_
 	return 0;
 }
 
+/* 0, 1 or -errno, as dv_device_open(). */
+static int find_port_now_or_later(struct dv_device *d, uint8_t nr_ports,
+				  const struct dv_choice *c, char *why, size_t size)
+{
+	int rc = find_port(d, nr_ports, why, size);
+
+	return c->may_be_down && (rc == -ENETDOWN || rc == -EADDRNOTAVAIL) ? 1 : rc;
+}
+
 int dv_device_open(struct dv_device *d, const char *name, const struct dv_choice *c, char *why,
 		   size_t size)
 {
 	uint8_t nr_ports;
-	int rc;
+	int rc, error;
 
 	*d = (struct dv_device){ .choice = { .port = c->port, .gid_index = c->gid_index,
 					     .pkey_index = c->pkey_index } };
@@ -372,11 +384,12 @@ int dv_device_open(struct dv_device *d, const char *name, const struct dv_choice
 		return rc;
 	rc = query_limits(d, &nr_ports, why, size);
 	if (rc == 0)
-		rc = find_port(d, nr_ports, why, size);
-	if (rc == 0 && fcntl(d->context->async_fd, F_SETFL, O_NONBLOCK) < 0) {
-		rc = -errno;
+		rc = find_port_now_or_later(d, nr_ports, c, why, size);
+	if (rc >= 0 && fcntl(d->context->async_fd, F_SETFL, O_NONBLOCK) < 0) {
+		error = errno;
 		snprintf(why, size, "%s: its events cannot be read without waiting: %s", d->name,
-			 strerror(-rc));
+			 strerror(error));
+		rc = -error;
 	}
 	if (rc < 0)
 		dv_device_close(d);

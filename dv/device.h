@@ -26,6 +26,7 @@ struct dv_choice {
 	uint8_t port;		/* 0: the first that is active */
 	uint32_t gid_index;	/* DV_GID_ANY: the best of the port */
 	uint16_t pkey_index;	/* InfiniBand */
+	bool may_be_down;	/* no port that peers can reach yet is no reason to refuse */
 };
 
 /* How a port is reached; a peer is told of it. */
@@ -56,6 +57,7 @@ struct dv_device {
 int dv_device_names(const struct dv_choice *c, char names[DV_DEVICES_MAX][DV_NAME_SIZE],
 		    char *why, size_t size);
 
+/* 1: as may_be_down allows, and why says which port is not active; see dv_device_probe(). */
 int dv_device_open(struct dv_device *d, const char *name, const struct dv_choice *c, char *why,
 		   size_t size);
 void dv_device_close(struct dv_device *d);

@@ -9,7 +9,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "ring/order.h"
+
 #define HUGE_PAGE (2ull << 20)
+#define LARGE (8ull << 30)	/* takes seconds */
 
 static int verbs_access(unsigned int access)
 {
@@ -20,13 +23,14 @@ static int verbs_access(unsigned int access)
 }
 
 /* What the device takes at once, in whole pages; of huge ones where that leaves some, so
- * that none of them is cut. */
-static uint64_t piece_bytes(const struct dv_device *d)
+ * that none of them is cut. Less of what is large. */
+static uint64_t piece_bytes(const struct dv_device *d, uint64_t length)
 {
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), most = d->max_mr_bytes;
 
-	return d->max_mr_bytes >= HUGE_PAGE ? d->max_mr_bytes & ~(HUGE_PAGE - 1) :
-					      d->max_mr_bytes & ~(page - 1);
+	if (length >= LARGE && length / DV_PIECES_WANTED < most)
+		most = length / DV_PIECES_WANTED + HUGE_PAGE;
+	return most >= HUGE_PAGE ? most & ~(HUGE_PAGE - 1) : most & ~(page - 1);
 }
 
 static int refuse(const struct dv_device *d, uint64_t length, uint64_t base, int error,
@@ -58,7 +62,7 @@ static int check_pieces(const struct dv_device *d, uint64_t length, uint64_t bas
 }
 
 static int register_pieces(struct dv_mr *m, struct ibv_pd *pd, uint8_t *addr, uint64_t length,
-			   int access)
+			   int access, uint64_t *pinned)
 {
 	const struct dv_keys *k = &m->local;
 
@@ -72,6 +76,8 @@ static int register_pieces(struct dv_mr *m, struct ibv_pd *pd, uint8_t *addr, ui
 			return errno ? -errno : -EIO;
 		m->mrs[m->local.nr] = mr;
 		m->local.keys[m->local.nr++] = mr->lkey;
+		if (pinned)
+			fetch_add(pinned, n);	/* a count: no pair */
 	}
 	return 0;
 }
@@ -84,9 +90,10 @@ static void tell_peers(struct dv_mr *m)
 }
 
 int dv_mr_open(struct dv_mr **out, const struct dv_device *d, struct ibv_pd *pd, void *addr,
-	       uint64_t length, uint64_t base, unsigned int access, char *why, size_t size)
+	       uint64_t length, uint64_t base, unsigned int access, uint64_t *pinned, char *why,
+	       size_t size)
 {
-	uint64_t piece = piece_bytes(d);
+	uint64_t piece = piece_bytes(d, length);
 	struct dv_mr *m;
 	int rc = check_pieces(d, length, base, piece, why, size);
 
@@ -98,7 +105,7 @@ int dv_mr_open(struct dv_mr **out, const struct dv_device *d, struct ibv_pd *pd,
 	m->local.base = base;
 	m->local.end = base + length;
 	m->local.piece_bytes = piece;
-	rc = register_pieces(m, pd, addr, length, verbs_access(access));
+	rc = register_pieces(m, pd, addr, length, verbs_access(access), pinned);
 	if (rc < 0) {
 		dv_mr_close(m);
 		return refuse(d, length, base, -rc, why, size);

@@ -37,6 +37,8 @@ struct dv_mr {
 	struct ibv_mr *mrs[DV_PIECES_MAX];
 };
 
+#define DV_PIECES_WANTED 16u	/* what is large is as many at least, to show progress */
+
 enum dv_access {
 	DV_ACCESS_LOCAL = 0,
 	DV_ACCESS_READ = 1,	/* peers may read it */
@@ -45,9 +47,10 @@ enum dv_access {
 };
 
 /* base is what its owner calls addr; both lie alike in a page. access: enum dv_access. All
- * of it, or nothing. */
+ * of it, or nothing. *pinned grows by the bytes that are done, for whoever looks; or NULL. */
 int dv_mr_open(struct dv_mr **out, const struct dv_device *d, struct ibv_pd *pd, void *addr,
-	       uint64_t length, uint64_t base, unsigned int access, char *why, size_t size);
+	       uint64_t length, uint64_t base, unsigned int access, uint64_t *pinned, char *why,
+	       size_t size);
 /* When it returns no request of anybody touches the memory through it any more. */
 void dv_mr_close(struct dv_mr *m);
 

@@ -191,7 +191,7 @@ static void rail_facts(const struct rdma_instance *inst, const struct rdma_rail 
 	const struct dv_device *d = &r->device;
 	char address[64];
 
-	if (!r->is_open || r->is_gone) {
+	if (!(inst->usable & 1u << r->index)) {
 		fprintf(to, "%s%s", r->is_gone ? r->name : r->why,
 			r->is_gone ? " was taken out" : "");
 		return;
@@ -219,6 +219,9 @@ static void rdma_facts(const struct backend_instance *base, char *text, size_t s
 	}
 	for (uint32_t i = 0; i < inst->nr_queues; i++)
 		unfenced += load_relaxed(&inst->queues[i]->unfenced);
+	if (inst->nr_pinning)
+		fprintf(to, "; %" PRIu64 " of %" PRIu64 " bytes registered",
+			load_relaxed(&inst->pinned_bytes), inst->pinning_bytes);
 	if (inst->usable)
 		fprintf(to, "; %u connections served, %" PRIu64 " requests unfenced%s%s",
 			inst->nr_served, unfenced, *inst->why ? "; last fault: " : "", inst->why);
@@ -229,6 +232,8 @@ static const struct wired_ops wired = {
 	.start = rdma_start,
 	.ready = rdma_ready,
 	.region_open = rdma_region_open,
+	.region_pin = rdma_region_pin,
+	.region_settle = rdma_region_settle,
 	.region_close = rdma_region_close,
 	.region_keys = rdma_region_keys,
 	.far_region_open = rdma_far_region_open,

@@ -86,7 +86,7 @@ struct rdma_rail {
 	bool is_gone;		/* it was taken out */
 	int node;		/* of NUMA, -1: not known */
 	struct dv_device device; /* while open */
-	char why[256];		/* it is not: why; or its last fault */
+	char why[256];		/* it is not, or cannot be reached: why */
 };
 
 struct rdma_tenant {
@@ -101,6 +101,10 @@ struct rdma_near {
 	uint32_t rails;		/* that have keys of it */
 	uint32_t nearest;	/* that are of its NUMA node; all, where there is no telling */
 	struct dv_mr *mrs[RDMA_RAILS_MAX];
+	/* of whoever pins it */
+	struct rdma_instance *inst;
+	uint32_t wanted;	/* rails that were open then, reached or not */
+	char why[256];		/* one of them did not take it: why; or "" */
 };
 
 /* Of a region of another engine. */
@@ -257,9 +261,9 @@ struct rdma_instance {
 	struct backend_instance base;
 	struct rdma_settings o;
 	char why[512];		/* there is no device: why; or the last fault */
-	uint32_t nr_rails;
+	uint32_t nr_rails, nr_open;
 	uint32_t all_rails;	/* the mask of them */
-	uint32_t usable;	/* any thread: mask of those that are open */
+	uint32_t usable;	/* any thread: mask of those that are open, and peers can reach */
 	struct rdma_rail rails[RDMA_RAILS_MAX];	/* control's */
 	uint32_t nr_queues;
 	struct rdma_queue *queues[RDMA_QUEUES_MAX];
@@ -268,7 +272,10 @@ struct rdma_instance {
 	struct wired_link wire;
 	int epoll_fd, event_fd, timer_fd;
 	bool ticking;
+	uint64_t pinning_bytes;	/* of all rails, that are to be pinned */
+	uint64_t pinned_bytes;	/* the part that is; any thread adds to it */
 	uint64_t last_id;
+	uint32_t nr_pinning;
 	uint32_t nr_served, nr_calls;
 	LIST_HEAD(, rdma_tenant) tenants;
 	LIST_HEAD(, rdma_peer) peers;
@@ -347,6 +354,8 @@ struct ibv_pd *rdma_tenant_pd(struct rdma_instance *inst, struct rdma_tenant *t,
 			      struct rdma_rail *r);
 void rdma_tenants_free(struct rdma_instance *inst);
 void rdma_region_open(struct backend_instance *base, struct region *r, uint32_t uid);
+void rdma_region_pin(struct region *r);
+bool rdma_region_settle(struct backend_instance *base, struct region *r);
 void rdma_region_close(struct backend_instance *base, struct region *r);
 bool rdma_region_keys(const struct region *r, char *text);
 /* How many rails the text has keys for; 0: it is no such text. */

@@ -78,17 +78,11 @@ uint32_t rdma_nearest(const struct rdma_instance *inst, const char *location)
 	return rails ? rails : inst->all_rails;
 }
 
-static bool add_rail(struct rdma_instance *inst, struct rdma_near *near, const struct region *r,
-		     struct rdma_rail *rail)
+static uint64_t bytes_of(const struct rdma_near *near, const struct region *r)
 {
-	struct ibv_pd *pd = rdma_tenant_pd(inst, near->tenant, rail);
-
-	return pd && dv_mr_open(&near->mrs[rail->index], &rail->device, pd, r->addr,
-				r->end - r->base, r->base, access_of(r), inst->why,
-				sizeof(inst->why)) == 0;
+	return (uint64_t)__builtin_popcount(near->wanted) * (r->end - r->base);
 }
 
-/* Without keys it moves another way, and facts say why. */
 void rdma_region_open(struct backend_instance *base, struct region *r, uint32_t uid)
 {
 	struct rdma_instance *inst = (struct rdma_instance *)base;
@@ -97,15 +91,46 @@ void rdma_region_open(struct backend_instance *base, struct region *r, uint32_t 
 
 	if (!near)
 		return;
+	near->inst = inst;
 	near->tenant = tenant;
 	near->nearest = rdma_nearest(inst, r->location);
 	for (uint32_t i = 0; i < inst->nr_rails; i++)
-		if (inst->usable & 1u << i && add_rail(inst, near, r, &inst->rails[i]))
+		if (inst->rails[i].is_open && !inst->rails[i].is_gone &&
+		    rdma_tenant_pd(inst, tenant, &inst->rails[i]))
+			near->wanted |= 1u << i;
+	inst->nr_pinning++;
+	inst->pinning_bytes += bytes_of(near, r);
+	r->wired = near;
+}
+
+/* A rail has all of it or nothing; one may have it where another has not. */
+void rdma_region_pin(struct region *r)
+{
+	struct rdma_near *near = r->wired;
+	struct rdma_instance *inst = near->inst;
+
+	for (uint32_t i = 0; near->wanted >> i; i++) {
+		if (near->wanted & 1u << i &&
+		    dv_mr_open(&near->mrs[i], &inst->rails[i].device, near->tenant->pds[i], r->addr,
+			       r->end - r->base, r->base, access_of(r), &inst->pinned_bytes,
+			       near->why, sizeof(near->why)) == 0)
 			near->rails |= 1u << i;
-	if (near->rails)
-		r->wired = near;
-	else
-		free(near);
+	}
+}
+
+/* Without keys it moves another way, and facts say why. */
+bool rdma_region_settle(struct backend_instance *base, struct region *r)
+{
+	struct rdma_instance *inst = (struct rdma_instance *)base;
+	const struct rdma_near *near = r->wired;
+
+	if (*near->why)
+		snprintf(inst->why, sizeof(inst->why), "%s", near->why);
+	if (--inst->nr_pinning == 0) {
+		inst->pinning_bytes = 0;
+		store_relaxed(&inst->pinned_bytes, 0ull);
+	}
+	return near->rails;
 }
 
 void rdma_region_close(struct backend_instance *base, struct region *r)

@@ -58,11 +58,15 @@ static bool listen_to(struct rdma_instance *inst, struct rdma_rail *r)
 
 static void rail_open(struct rdma_instance *inst, struct rdma_rail *r, const struct dv_choice *c)
 {
-	if (dv_device_open(&r->device, r->name, c, r->why, sizeof(r->why)) < 0)
+	int rc = dv_device_open(&r->device, r->name, c, r->why, sizeof(r->why));
+
+	if (rc < 0)
 		return;
 	r->is_open = open_tracks(inst, r) && listen_to(inst, r);
 	if (r->is_open) {
-		store_relaxed(&inst->usable, inst->usable | 1u << r->index);
+		inst->nr_open++;
+		if (rc == 0)
+			store_relaxed(&inst->usable, inst->usable | 1u << r->index);
 	} else {
 		close_tracks(inst, r);
 		dv_device_close(&r->device);
@@ -73,7 +77,7 @@ bool rdma_rails_find(struct rdma_instance *inst)
 {
 	const struct dv_choice c = {
 		.allow = inst->o.allow, .deny = inst->o.deny, .port = (uint8_t)inst->o.port,
-		.gid_index = DV_GID_ANY, .pkey_index = inst->o.pkey_index,
+		.gid_index = DV_GID_ANY, .pkey_index = inst->o.pkey_index, .may_be_down = true,
 	};
 	char names[DV_DEVICES_MAX][DV_NAME_SIZE];
 	int nr = dv_device_names(&c, names, inst->why, sizeof(inst->why));
@@ -87,7 +91,7 @@ bool rdma_rails_find(struct rdma_instance *inst)
 		inst->all_rails |= 1u << r->index;
 		rail_open(inst, r, &c);
 	}
-	return inst->usable;
+	return inst->nr_open;
 }
 
 void rdma_rails_close(struct rdma_instance *inst)
@@ -105,8 +109,12 @@ void rdma_rails_close(struct rdma_instance *inst)
 /* Addresses of a port that is back may be tried at once. */
 static void port_changed(struct rdma_instance *inst, struct rdma_rail *r)
 {
-	if (dv_device_probe(&r->device, inst->why, sizeof(inst->why)) >= 0)
-		rdma_route_resume(inst, r->index);
+	if (dv_device_probe(&r->device, r->why, sizeof(r->why)) < 0) {
+		snprintf(inst->why, sizeof(inst->why), "%s", r->why);
+		return;
+	}
+	store_relaxed(&inst->usable, inst->usable | 1u << r->index);
+	rdma_route_resume(inst, r->index);
 }
 
 static void lost(struct rdma_instance *inst, struct rdma_rail *r)

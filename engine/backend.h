@@ -196,8 +196,13 @@ struct wired_ops {
 	void (*ready)(struct backend_instance *inst);
 
 	/* Memory of this host, of a tenant: it gets region->wired, or is not reached by this
-	 * backend. Its end: no poller knows it any more; when it returns, no peer touches it. */
+	 * backend. What takes as long as it has pages is for pin, on any thread, one at a time
+	 * of a region; settle, control again, says whether it is reached now. */
 	void (*region_open)(struct backend_instance *inst, struct region *r, uint32_t uid);
+	void (*region_pin)(struct region *r);
+	bool (*region_settle)(struct backend_instance *inst, struct region *r);
+	/* Its end, on any thread: no poller knows it any more; when it returns, no peer
+	 * touches it. */
 	void (*region_close)(struct backend_instance *inst, struct region *r);
 	/* What an engine that uses it has to know, at most WIRED_KEYS_SIZE with its end.
 	 * False: it may not use it this way. */

@@ -99,6 +99,7 @@ struct client {
 	uint64_t allocated;		/* bytes */
 	struct buffer *buffer_pending;	/* being made or freed */
 	struct buffer *leaving;		/* nobody's any more; still mapped, and charged */
+	struct region *pinning;		/* registered, as soon as devices have it */
 	struct owned_region *doomed;	/* unpublished, pollers still to be asked */
 	uint32_t dropping;		/* how many of them this round asks about */
 	struct private_owner *owner;	/* of its private memory, once it has some */

@@ -36,10 +36,8 @@ static void region_release(struct engine *e, struct client *c, struct owned_regi
 	free(r);
 }
 
-static void dropped(struct engine *e, void *client)
+static void release_dropped(struct engine *e, struct client *c)
 {
-	struct client *c = client;
-
 	for (; c->dropping; c->dropping--) {
 		struct owned_region *r = c->doomed;
 
@@ -50,6 +48,28 @@ static void dropped(struct engine *e, void *client)
 		memory_drop(e, c);
 	else
 		buffers_unmap(e, c, c->resume);
+}
+
+static void unpin_dropped(struct client *c)
+{
+	struct owned_region *r = c->doomed;
+
+	for (uint32_t i = 0; i < c->dropping; i++, r = r->next)
+		wired_region_close(c->chore.item.engine, &r->region);
+}
+
+static void dropped(struct engine *e, void *client)
+{
+	struct client *c = client;
+	struct owned_region *r = c->doomed;
+	bool takes_long = false;
+
+	for (uint32_t i = 0; i < c->dropping; i++, r = r->next)
+		takes_long |= wired_takes_long(&r->region);
+	if (takes_long)
+		chore_send(e, c, unpin_dropped, release_dropped);
+	else
+		release_dropped(e, c);
 }
 
 void memory_drop(struct engine *e, struct client *c)
@@ -304,16 +324,12 @@ static struct region *region_create(struct engine *e, struct client *c, struct c
 	return NULL;
 }
 
-static void register_new(struct engine *e, struct client *c, struct ctl_message *m)
+/* Devices have it, or it goes without them. */
+static void register_settled(struct engine *e, struct client *c, struct region *r)
 {
-	struct region *r = region_create(e, c, m);
 	struct region_table *t;
 
-	if (!r)
-		return;
-	if (r->backing)
-		((struct buffer *)r->backing)->nr_regions++;
-	wired_region_open(e, r, c->segment->tenant_uid);
+	wired_region_settle(e, r);
 	t = region_table_with(c->segment->table, r);
 	if (!t) {
 		region_release(e, c, (struct owned_region *)r);
@@ -322,6 +338,38 @@ static void register_new(struct engine *e, struct client *c, struct ctl_message 
 	}
 	region_table_publish(e, c->segment, t);
 	client_reply_plain(e, c);
+}
+
+static void pin_run(struct client *c)
+{
+	wired_region_pin(c->chore.item.engine, c->pinning);
+}
+
+static void pin_done(struct engine *e, struct client *c)
+{
+	struct region *r = c->pinning;
+
+	c->pinning = NULL;
+	register_settled(e, c, r);
+	client_idle(e, c);
+}
+
+static void register_new(struct engine *e, struct client *c, struct ctl_message *m)
+{
+	struct region *r = region_create(e, c, m);
+
+	if (!r)
+		return;
+	if (r->backing)
+		((struct buffer *)r->backing)->nr_regions++;
+	wired_region_open(e, r, c->segment->tenant_uid);
+	if (wired_takes_long(r)) {
+		c->pinning = r;
+		chore_send(e, c, pin_run, pin_done);
+		return;
+	}
+	wired_region_pin(e, r);
+	register_settled(e, c, r);
 }
 
 /* Is it still the memory that was registered under this range? */

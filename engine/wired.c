@@ -11,6 +11,8 @@
 #include "engine/peers.h"
 #include "engine/wired.h"
 
+#define LONG_BYTES (16ull << 20)	/* pages of it are pinned in some milliseconds */
+
 static struct backend_instance *instance(const struct engine *e)
 {
 	for (uint32_t i = 0; i < e->nr_instances; i++)
@@ -103,6 +105,23 @@ void wired_region_open(struct engine *e, struct region *r, uint32_t uid)
 
 	if (inst && r->addr && r->shareable)
 		inst->ops->wired->region_open(inst, r, uid);
+}
+
+void wired_region_pin(struct engine *e, struct region *r)
+{
+	if (r->wired)
+		instance(e)->ops->wired->region_pin(r);
+}
+
+void wired_region_settle(struct engine *e, struct region *r)
+{
+	if (r->wired && !instance(e)->ops->wired->region_settle(instance(e), r))
+		wired_region_close(e, r);
+}
+
+bool wired_takes_long(const struct region *r)
+{
+	return r->wired && r->end - r->base >= LONG_BYTES;
 }
 
 void wired_region_close(struct engine *e, struct region *r)

@@ -21,9 +21,14 @@ bool wired_invites(const struct engine *e, const struct link *l);
 void wired_uninvite(struct engine *e, const struct guest *g);
 void link_take_wired(struct engine *e, struct link *l, const json_t *frame);
 
-/* Memory of a tenant of ours, before anybody knows it; once nobody does. */
+/* Memory of a tenant of ours, before anybody knows it; once nobody does. Open, then pin,
+ * which takes as long as it has pages, and settle. Pin and close: any thread. */
 void wired_region_open(struct engine *e, struct region *r, uint32_t uid);
+void wired_region_pin(struct engine *e, struct region *r);
+void wired_region_settle(struct engine *e, struct region *r);
 void wired_region_close(struct engine *e, struct region *r);
+/* So much of it that nobody should wait for pin and close who has others to serve. */
+bool wired_takes_long(const struct region *r);
 /* What peers are told of it: a text, or "". */
 json_t *wired_keys(const struct engine *e, const struct region *r);
 

@@ -183,7 +183,7 @@ static void memory_of_two_pieces_has_a_key_for_each(void **state)
 
 	(void)state;
 	d.max_mr_bytes = 2 * SIZE + 100;	/* rounded down to pages */
-	assert_int_equal(dv_mr_open(&m, &d, pd, memory, 3 * SIZE, FAR_BASE, DV_ACCESS_READ,
+	assert_int_equal(dv_mr_open(&m, &d, pd, memory, 3 * SIZE, FAR_BASE, DV_ACCESS_READ, NULL,
 				    WHY), 0);
 	assert_int_equal(m->remote.nr, 2);
 	first = dv_keys_find(&m->remote, FAR_BASE + 2 * SIZE - 1, SIZE, &span);
@@ -203,7 +203,8 @@ static void memory_that_stays_local_has_no_remote_key(void **state)
 	struct dv_mr *m;
 
 	(void)state;
-	assert_int_equal(dv_mr_open(&m, &d, pd, memory, SIZE, FAR_BASE, DV_ACCESS_RELAXED, WHY), 0);
+	assert_int_equal(dv_mr_open(&m, &d, pd, memory, SIZE, FAR_BASE, DV_ACCESS_RELAXED, NULL,
+				    WHY), 0);
 	assert_int_equal(m->local.nr, 1);
 	assert_int_equal(m->remote.nr, 0);
 	dv_mr_close(m);
@@ -222,7 +223,8 @@ static void a_piece_that_fails_takes_the_others_back(void **state)
 	(void)state;
 	d.max_mr_bytes = SIZE;
 	munmap(memory + SIZE, SIZE);	/* the second of two */
-	assert_true(dv_mr_open(&m, &d, pd, memory, 2 * SIZE, FAR_BASE, DV_ACCESS_LOCAL, WHY) < 0);
+	assert_true(dv_mr_open(&m, &d, pd, memory, 2 * SIZE, FAR_BASE, DV_ACCESS_LOCAL, NULL,
+			       WHY) < 0);
 	assert_non_null(strstr(dv_fix_why, "131072 bytes at 0x7000000000"));
 	dv_fix_close(&d, pd);
 	munmap(memory, SIZE);
@@ -236,7 +238,7 @@ static void memory_beyond_all_pieces_is_refused(void **state)
 
 	(void)state;
 	d.max_mr_bytes = 4096;
-	assert_int_equal(dv_mr_open(&m, &d, pd, names, 65 * 4096, FAR_BASE, DV_ACCESS_LOCAL,
+	assert_int_equal(dv_mr_open(&m, &d, pd, names, 65 * 4096, FAR_BASE, DV_ACCESS_LOCAL, NULL,
 				    WHY), -EFBIG);
 	assert_non_null(strstr(dv_fix_why, "takes 4096 at once; allowed: up to 64 times as many"));
 	dv_fix_close(&d, pd);
@@ -256,7 +258,7 @@ static void a_limit_of_locked_memory_is_explained(void **state)
 	small.rlim_cur = 8192;
 	assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &small), 0);
 	sim_set("reg_mr_fails=1");
-	assert_int_equal(dv_mr_open(&m, &d, pd, memory, SIZE, FAR_BASE, DV_ACCESS_LOCAL,
+	assert_int_equal(dv_mr_open(&m, &d, pd, memory, SIZE, FAR_BASE, DV_ACCESS_LOCAL, NULL,
 				    WHY), -ENOMEM);
 	assert_non_null(strstr(dv_fix_why, "RLIMIT_MEMLOCK, 8192 bytes, is too small"));
 	assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &before), 0);

@@ -59,8 +59,8 @@ static void pair_open(struct pair *p, unsigned int access)
 	p->near = dv_fix_pages(SIZE);
 	p->far = dv_fix_pages(SIZE);
 	assert_int_equal(dv_mr_open(&p->near_mr, &p->d, p->pd, p->near, SIZE,
-				    (uintptr_t)p->near, DV_ACCESS_LOCAL, WHY), 0);
-	assert_int_equal(dv_mr_open(&p->far_mr, &p->d, p->pd, p->far, SIZE, FAR_BASE, access,
+				    (uintptr_t)p->near, DV_ACCESS_LOCAL, NULL, WHY), 0);
+	assert_int_equal(dv_mr_open(&p->far_mr, &p->d, p->pd, p->far, SIZE, FAR_BASE, access, NULL,
 				    WHY), 0);
 	open_end(p, &p->asks, 16);
 	open_end(p, &p->serves, 0);
@@ -160,7 +160,7 @@ static void a_domain_of_another_tenant_is_out_of_reach(void **state)
 	other = dv_pd_open(&p.d, WHY);
 	assert_non_null(other);
 	assert_int_equal(dv_mr_open(&theirs, &p.d, other, p.far, SIZE, FAR_BASE, DV_ACCESS_WRITE,
-				    WHY), 0);
+				    NULL, WHY), 0);
 	p.far_mr->remote.keys[0] = theirs->remote.keys[0];	/* it was guessed */
 	post(&p, IBV_WR_RDMA_WRITE, FAR_BASE, 8);
 	assert_int_equal(next_end(&p), IBV_WC_REM_ACCESS_ERR);

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "tests/common/engine_fix.h"
+#include "tests/common/far.h"
 #include "tests/common/rdma_pair.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
@@ -275,6 +276,119 @@ static void an_address_that_was_taken_away_is_used_again_when_it_is_back(void **
 	rdma_end_both();
 }
 
+/* ---- memory and devices ------------------------------------------------ */
+
+static void memory_that_a_card_refuses_goes_by_tcp(void **state)
+{
+	struct rdma_pair p;
+
+	(void)state;
+	if (!permitted)
+		skip();
+	for (int i = 0; i < 2; i++)
+		rdma_start_at(i, rdma_links[0], "", "");
+	rdma_set_at(0, "reg_mr_fails=1");
+	rdma_open_owner(&p);
+	rdma_open_user(&p);
+	rdma_expect_all(&p, TENT_OPCODE_WRITE, TENT_TRANSPORT_TCP, 1);
+	expect_facts(0, "last fault: mlx5_0: 4194304 bytes at 0x");
+	expect_facts(0, "cannot be registered");
+	rdma_pair_close(&p);
+	rdma_open_owner(&p);
+	rdma_open_user(&p);
+	rdma_expect_both(&p, 2);
+	rdma_pair_close(&p);
+	rdma_end_both();
+}
+
+#define POOL ((uint64_t)32 << 20)
+
+static uint8_t *pool_of(struct tent_client *c)
+{
+	void *p;
+
+	assert_int_equal(tent_client_alloc(c, POOL, "*", &p), 0);
+	assert_int_equal(tent_client_register(c, p, POOL, TENT_PERM_GLOBAL_READ_WRITE, NULL, 0),
+			 0);
+	return p;
+}
+
+/* It is registered beside the control thread, in more pieces than requests know of. */
+static void a_large_pool_moves_across_the_pieces_that_a_card_takes(void **state)
+{
+	static const char *const small[] = { "--fault", "max_mr_size=2500K", NULL };
+	struct rdma_pair p;
+	struct tent_completion c;
+	uint8_t *theirs, *mine;
+
+	(void)state;
+	if (!permitted)
+		skip();
+	rdma_pair_open(&p, small, RDMA_ALONE, PATIENT);
+	theirs = pool_of(p.owner);
+	far_expect_buffers(p.user, p.id, 2);
+	mine = pool_of(p.user);
+	rdma_fill(mine, POOL, 1);
+	c = engine_fix_move(p.ring, TENT_OPCODE_WRITE, mine, p.id, theirs, POOL);
+	assert_int_equal(c.status, TENT_STATUS_COMPLETED);
+	assert_int_equal(c.transport, TENT_TRANSPORT_RDMA);
+	assert_memory_equal(mine, theirs, POOL);
+	assert_int_equal(tent_client_unregister(p.owner, theirs, POOL), 0);
+	far_expect_buffers(p.user, p.id, 1);
+	rdma_pair_close(&p);
+	rdma_end_both();
+}
+
+/* One sentence says what stands in the way, and TCP serves. */
+static void a_device_that_cannot_be_used_says_why(void **state)
+{
+	static const char *const forbidden[] = { "--fault", "no_permission=on", NULL };
+	static const struct {
+		const char *const *sim;
+		const char *sentence;
+	} all[] = {
+		{ forbidden, "mlx5_0: no permission to open /dev/infiniband/uverbs0" },
+		{ NULL, "there is no mlx5 device here" },
+	};
+	struct rdma_pair p;
+
+	(void)state;
+	if (!permitted)
+		skip();
+	for (uint32_t i = 0; i < COUNT(all); i++) {
+		rdma_start_at(0, all[i].sim, "", "");
+		rdma_start_at(1, rdma_links[0], "", "");
+		rdma_open_owner(&p);
+		rdma_open_user(&p);
+		rdma_expect_all(&p, TENT_OPCODE_WRITE, TENT_TRANSPORT_TCP, 1);
+		expect_facts(0, all[i].sentence);
+		rdma_pair_close(&p);
+		rdma_end_both();
+	}
+}
+
+static void a_port_that_was_down_from_the_start_is_used_once_it_is_up(void **state)
+{
+	static const char *const down[] = { "--fault", "link=down", NULL };
+	struct rdma_pair p;
+
+	(void)state;
+	if (!permitted)
+		skip();
+	for (int host = 0; host < 2; host++) {
+		for (int i = 0; i < 2; i++)
+			rdma_start_at(i, i == host ? down : rdma_links[0], "", "");
+		rdma_open_owner(&p);
+		rdma_open_user(&p);
+		rdma_expect_all(&p, TENT_OPCODE_WRITE, TENT_TRANSPORT_TCP, 1);
+		assert_string_equal(rdma_facts_at(host), "mlx5_0 port 1 is down, not active");
+		rdma_set_at(host, "link=up");
+		expect_resumed(&p, 2);
+		rdma_pair_close(&p);
+		rdma_end_both();
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -286,6 +400,10 @@ int main(void)
 		cmocka_unit_test(while_a_link_is_down_it_goes_by_tcp),
 		cmocka_unit_test(
 			an_address_that_was_taken_away_is_used_again_when_it_is_back),
+		cmocka_unit_test(memory_that_a_card_refuses_goes_by_tcp),
+		cmocka_unit_test(a_large_pool_moves_across_the_pieces_that_a_card_takes),
+		cmocka_unit_test(a_device_that_cannot_be_used_says_why),
+		cmocka_unit_test(a_port_that_was_down_from_the_start_is_used_once_it_is_up),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
