@@ -17,12 +17,13 @@
 
 #include "tests/common/asleep.h"
 #include "tests/common/lib_fix.h"
+#include "tests/common/soak.h"
 #include "tests/common/tentd.h"
 
 #define SIZE 65536
 #define SECOND_NS 1000000000ull
 #define LONG_NS (60 * SECOND_NS)
-#define MANY 100000u		/* blocks, more than any ring has slots */
+#define MANY (IS_SANITIZED ? 20000u : 100000u)	/* blocks, more than a ring has slots */
 #define BLOCK 40u		/* bytes of one */
 
 /* However slow the machine is, nobody is silent; and where one is to be lost for it. */

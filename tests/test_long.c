@@ -59,9 +59,11 @@ static uint8_t *map_folded(uint64_t size)
 	return at;
 }
 
-static uint8_t *map_real(uint64_t size)
+/* Zeros, at a place of the kernel's choice or, where there is some, in the place of it. */
+static uint8_t *map_real(uint8_t *there, uint64_t size)
 {
-	uint8_t *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *at = mmap(there, size, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | (there ? MAP_FIXED : 0), -1, 0);
 
 	assert_ptr_not_equal(at, MAP_FAILED);
 	madvise(at, size, MADV_HUGEPAGE);	/* faster to come by, where there are some */
@@ -78,7 +80,7 @@ static void ends_open(struct ends *e, bool far, uint64_t n)
 {
 	e->size = n + MARGIN;
 	e->folded = map_folded(e->size);
-	e->real = map_real(e->size);
+	e->real = map_real(NULL, e->size);
 	e->user = engine_fix_local(&one);
 	e->owner = far ? engine_fix_local(&two) : e->user;
 	own(e->user, e->folded, e->size);
@@ -102,12 +104,31 @@ static void ends_close(struct ends *e)
 	munmap(e->real, e->size);
 }
 
+struct word {
+	uint64_t bytes;
+} __attribute__((packed, may_alias));
+
+/* What orders the engine's writes before these reads is a ring that is mapped twice, and
+ * tsan does not see it. */
+__attribute__((no_sanitize("thread")))
+static bool is_same(const uint8_t *a, const uint8_t *b, uint64_t n)
+{
+	uint64_t differs = 0, i = 0;
+
+	for (; i + 8 <= n; i += 8)
+		differs |= ((const struct word *)(a + i))->bytes ^
+			   ((const struct word *)(b + i))->bytes;
+	for (; i < n; i++)
+		differs |= a[i] ^ b[i];
+	return !differs;
+}
+
 /* The bytes around stay as they were; then all are. */
 static void arrived(struct ends *e, uint64_t n)
 {
 	assert_true(is_zero(e->real, AT) && is_zero(e->real + AT + n, e->size - AT - n));
-	assert_int_equal(memcmp(e->real + AT, e->folded + AT, n), 0);
-	assert_int_equal(madvise(e->real, e->size, MADV_DONTNEED), 0);
+	assert_true(is_same(e->real + AT, e->folded + AT, n));
+	map_real(e->real, e->size);
 }
 
 static void moved_by(struct tent_completion done, uint64_t n, uint8_t transport)
@@ -163,6 +184,7 @@ static void by_file(uint64_t n)
 	assert_true(fd >= 0);
 	ends_open(&e, false, n);
 	e.id = far_open_it(e.user, name);
+	unlink(path);	/* nothing is left of it, whatever happens */
 	moved_by(engine_fix_move(e.ring, TENT_OPCODE_WRITE, e.folded + AT, e.id, (void *)AT, n),
 		 n, TENT_TRANSPORT_IOURING);
 	same_as_file(&e, fd, n);
@@ -171,7 +193,6 @@ static void by_file(uint64_t n)
 	arrived(&e, n);
 	ends_close(&e);
 	close(fd);
-	unlink(path);
 }
 
 /* ---- lengths ----------------------------------------------------------- */
