@@ -281,6 +281,8 @@ $(COMMON): $(COMMON_OBJS)
 
 $(B)/tests/test_%: $(B)/tests/test_%.o $(COMMON) $(INTERNAL)
 	$(call link,-lcmocka)
+# On software GPUs, which the program has its own child run on.
+$(B)/tests/test_gpu: | $(CUDA)
 # OpenSSL as its headers have it, beside what we find of it.
 $(B)/tests/test_tls: LDLIBS += -lssl -lcrypto
 # The declarations of the CUDA driver, against those of a toolkit where there is one.

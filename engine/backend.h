@@ -226,6 +226,20 @@ struct wired_ops {
 };
 #define WIRED_KEYS_SIZE 1024u
 
+/* A backend that moves memory of GPUs. Control, all of it; may block. */
+struct device_ops {
+	/* Is the range of r memory of a GPU of this process? 1: it gets r->device. 0: not.
+	 * -errno: it cannot be used, and why says what is wrong with it. */
+	int (*region_open)(struct backend_instance *inst, struct region *r, char *why,
+			   size_t size);
+	/* Its end: no poller knows it any more. */
+	void (*region_close)(struct backend_instance *inst, struct region *r);
+	/* Memory of the host with an addr, as soon as there is some of a GPU: it gets
+	 * r->pinned, or is not reached by this backend. Its end. */
+	void (*host_open)(struct backend_instance *inst, struct region *r);
+	void (*host_close)(struct backend_instance *inst, struct region *r);
+};
+
 struct backend {
 	const char *name;	/* "shm": the config key transports/<name>/enable */
 	uint8_t transport;	/* enum tent_transport it answers for */
@@ -285,6 +299,10 @@ struct backend {
 	bool (*drop)(struct backend_queue *queue, const struct region *r);
 	/* Optional. Instead of peers_open, guest_ and far_: its links set it up. */
 	const struct wired_ops *wired;
+	/* Optional. */
+	const struct device_ops *device;
+	/* Optional. Any thread; pure. This machine has nothing that it could move. */
+	bool (*is_absent)(const struct backend_instance *inst);
 	/* Optional. Control. A descriptor that becomes readable when poll() has something
 	 * to do, beside event_fd; or -1. */
 	int (*wait_fd)(const struct backend_queue *queue);

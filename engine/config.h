@@ -81,6 +81,7 @@ struct engine_config {
 	struct file_settings file;	/* transports/file/... */
 	bool tcp_enable;		/* transports/tcp/enable */
 	struct tcp_settings tcp;	/* transports/tcp/... */
+	bool nvlink_enable;		/* transports/nvlink/enable */
 	bool rdma_enable;		/* transports/rdma/enable */
 	struct rdma_settings rdma;	/* transports/rdma/... */
 	/* which engine: "engine" = "thread" | "caller" | "unix:/path" */

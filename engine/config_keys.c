@@ -210,6 +210,8 @@ static const struct config_key keys[] = {
 	  .initial = "1048576", .meaning = "bytes of one RDMA request, at most" },
 	{ .path = "transports/rdma/fence_ms", UINT(rdma.fence_ns, 10, 60000, 1000000),
 	  .initial = "2000", .meaning = "until a request that was called back has ended" },
+	{ .path = "transports/nvlink/enable", .type = CONFIG_BOOL, TARGET(nvlink_enable),
+	  .initial = "true", .meaning = "memory of GPUs of this program, by copies of the driver" },
 	{ .path = "transports/null/enable", .type = CONFIG_BOOL, TARGET(null_enable),
 	  .initial = "false", .meaning = "completes without moving: for tests and costs" },
 	{ .path = "transports/null/faults", .type = CONFIG_TEXT, TARGET(null_faults),

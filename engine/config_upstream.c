@@ -10,7 +10,7 @@
 
 #define NO_RDMA "transports/rdma has no such choice: one device, and queue pairs as needed"
 #define TCP "transports/tcp moves bytes between engines; it calls again by itself"
-#define NO_GPU "this build moves host memory only, by shm"
+#define NO_GPU "memory of GPUs moves by copies of the driver: transports/nvlink/enable"
 #define FILES "transports/file moves bytes of file:// segments, by io_uring where it may"
 #define NO_VENDOR "this build has no such transport; memory of this host moves by shm"
 #define NO_METRICS "a program serves no metrics by HTTP; tentd does, with metrics/*"
@@ -60,8 +60,6 @@ static const struct config_foreign foreign[] = {
 	{ "transports/io_uring/*", NULL, FILES },
 	{ "transports/gds/enable", "false", FILES },
 	{ "transports/gds/*", NULL, FILES },
-	{ "transports/nvlink/enable", "false", NO_GPU },
-	{ "transports/nvlink/*", NULL, NO_GPU },
 	{ "transports/mnnvl/enable", "false", NO_GPU },
 	{ "transports/mnnvl/*", NULL, NO_GPU },
 	{ "transports/ascend/enable", "false", NO_VENDOR },

@@ -46,6 +46,8 @@ static bool is_enabled(const struct engine_config *c, const struct backend *b)
 		return c->tcp_enable;
 	if (strcmp(b->name, "rdma") == 0)
 		return c->rdma_enable;
+	if (strcmp(b->name, "nvlink") == 0)
+		return c->nvlink_enable;
 	return strcmp(b->name, "null") != 0 || c->null_enable;
 }
 

@@ -199,7 +199,7 @@ static json_t *downgrades_json(const struct question *q, uint32_t i)
 
 static const char *kind_of(const struct region *r)
 {
-	return !r ? "none" : r->file ? "file" : !r->addr ? "private" :
+	return !r ? "none" : r->file ? "file" : r->device ? "gpu" : !r->addr ? "private" :
 	       r->backing ? "shared" : "in_place";
 }
 
@@ -212,9 +212,16 @@ static const char *why_planned(const struct tent_request_v1 *r, const struct tra
 		return "the hinted transport reaches both ends";
 	if (c)
 		return "the first authorized transport that reaches both ends";
-	return t->local && !t->local->addr ? "the first transport that reaches both ends; "
+	return t->local && t->local->owner ? "the first transport that reaches both ends; "
 					     "private memory is copied by a worker" :
 					     "the first transport that reaches both ends";
+}
+
+/* Of memory of GPUs: which one, and how it is reached. */
+static void add_device(json_t *to, const char *key, const struct region *r)
+{
+	if (r && r->device)
+		json_object_set_new(to, key, json_string(r->device->how));
 }
 
 static json_t *plan_json(const struct question *q, uint32_t i)
@@ -222,11 +229,15 @@ static json_t *plan_json(const struct question *q, uint32_t i)
 	const struct transfer *t = &q->transfers[i];
 	const struct explained x = explained_of(q, i);
 
-	return json_pack("{s:s,s:s,s:s,s:s,s:o,s:o}",
+	json_t *plan = json_pack("{s:s,s:s,s:s,s:s,s:o,s:o}",
 		"transport", t->queue ? t->queue->ops->name : "none",
 		"local", kind_of(t->local), "remote", kind_of(t->remote),
 		"why", why_planned(&q->slots[i].request, t, x.contract),
 		"fallbacks", explained_fallbacks(&x), "others", explained_others(&x));
+
+	add_device(plan, "local_memory", t->local);
+	add_device(plan, "remote_memory", t->remote);
+	return plan;
 }
 
 /* An expired deadline is kept: the request is served, and counted as infeasible. */

@@ -43,6 +43,11 @@ static struct plan_list list_of(const struct explained *x)
 	return contract_list(x->contract, policy_of(x, &rule));
 }
 
+static bool is_absent(const struct backend_queue *q)
+{
+	return q->ops->is_absent && q->ops->is_absent(q->inst);
+}
+
 /* What may move it, in order of preference. */
 static json_t *transports_json(const struct explained *x)
 {
@@ -55,7 +60,7 @@ static json_t *transports_json(const struct explained *x)
 	for (uint32_t i = 0; !list.nr && i < x->nr_queues; i++) {
 		uint8_t transport = x->queues[i]->ops->transport;
 
-		if (plan_lists(&list, transport))
+		if (plan_lists(&list, transport) && !is_absent(x->queues[i]))
 			json_array_append_new(names, word_json(WORD_TRANSPORT, transport));
 	}
 	return names;

@@ -62,7 +62,8 @@ static bool is_onto_itself(const struct transfer *t)
 	if (t->local->addr && t->remote->addr)
 		return overlaps((uintptr_t)transfer_local(t), (uintptr_t)transfer_remote(t),
 				t->length);
-	return t->local->owner && t->local->owner == t->remote->owner &&
+	return (t->local->device ? t->remote->device != NULL :
+		t->local->owner && t->local->owner == t->remote->owner) &&
 	       overlaps(t->local_addr, t->remote_addr, t->length);
 }
 

@@ -75,9 +75,15 @@ struct file {
 };
 #define FILE_NO_PLACE UINT32_MAX
 
+/* Memory of a GPU, which no CPU touches; what else there is to it is its backend's. */
+struct device_memory {
+	uint32_t number;	/* of the GPU, as "cuda:N" has it */
+	char how[160];		/* how it is reached, for people */
+};
+
 struct region {
 	uint64_t base, end;	/* in the owner's address space, [base, end) */
-	uint8_t *addr;		/* where this process sees base, or NULL: private */
+	uint8_t *addr;		/* where this process sees base, or NULL: private, or a GPU's */
 	struct private_owner *owner; /* for private memory, else NULL */
 	struct file *file;	/* it is no memory: addr and owner are NULL */
 	const struct far_end *far; /* memory of another engine, or NULL: of this host */
@@ -91,6 +97,8 @@ struct region {
 	char location[64];
 	void *backing;		/* engine/memory.c: mapping to release */
 	void *wired;		/* keys of the backend that links set up; NULL: none */
+	struct device_memory *device; /* it is a GPU's, of this process: addr and owner are NULL */
+	uint32_t pinned;	/* with addr: GPUs copy from and to it; control thread sets it */
 };
 
 struct region_table {

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "engine/device.h"
 #include "engine/files.h"
 #include "engine/memory.h"
 #include "engine/region_table.h"
@@ -31,6 +32,7 @@ static void region_release(struct engine *e, struct client *c, struct owned_regi
 		return;
 	}
 	wired_region_close(e, &r->region);
+	device_region_close(e, &r->region);
 	if (b && --b->nr_regions == 0 && !b->id)
 		buffer_leave(c, b);
 	free(r);
@@ -308,6 +310,7 @@ static struct region *region_create(struct engine *e, struct client *c, struct c
 {
 	const register_request *q = (const void *)m->bytes;
 	struct owned_region *o = calloc(1, sizeof(*o));
+	int is_device;
 
 	if (!o) {
 		client_refuse(e, c, TENT_RULE_SYSTEM, ENOMEM);
@@ -318,7 +321,8 @@ static struct region *region_create(struct engine *e, struct client *c, struct c
 		.permission = (uint8_t)q->permission, .internal = q->internal != 0, .refs = 1,
 	};
 	memcpy(o->region.location, q->location, sizeof(o->region.location));
-	if (region_back(e, c, m, &o->region))
+	is_device = device_region_open(e, c, &o->region);
+	if (is_device > 0 || (is_device == 0 && region_back(e, c, m, &o->region)))
 		return &o->region;
 	free(o);
 	return NULL;
@@ -330,6 +334,7 @@ static void register_settled(struct engine *e, struct client *c, struct region *
 	struct region_table *t;
 
 	wired_region_settle(e, r);
+	device_host_open(e, r);
 	t = region_table_with(c->segment->table, r);
 	if (!t) {
 		region_release(e, c, (struct owned_region *)r);
@@ -415,6 +420,7 @@ static void register_again(struct engine *e, struct client *c, const struct ctl_
 static uint16_t check_register(const register_request *q, int nr_fds, uint64_t *value)
 {
 	uint64_t end;
+	uint32_t gpu;
 	int node;
 
 	*value = q->kind;
@@ -428,7 +434,8 @@ static uint16_t check_register(const register_request *q, int nr_fds, uint64_t *
 	    q->permission > TENT_PERM_GLOBAL_READ_WRITE)
 		return TENT_RULE_MEM_PERMISSION;
 	*value = 0;
-	return location_parse(q->location, &node) ? 0 : TENT_RULE_LOCATION;
+	return location_parse(q->location, &node) || device_location(q->location, &gpu) ?
+	       0 : TENT_RULE_LOCATION;
 }
 
 void memory_register(struct engine *e, struct client *c, struct ctl_message *m)

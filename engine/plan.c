@@ -74,7 +74,8 @@ static uint16_t hint_rule(const struct planner *p, const struct plan_list *list,
 
 	while (i < p->nr_queues && p->queues[i]->ops->transport != hint)
 		i++;
-	if (i == p->nr_queues)
+	if (i == p->nr_queues || (p->queues[i]->ops->is_absent &&
+				  p->queues[i]->ops->is_absent(p->queues[i]->inst)))
 		return TENT_RULE_TRANSPORT_BUILD;
 	return list && !plan_lists(list, (uint8_t)hint) ? TENT_RULE_TRANSPORT_DENIED :
 							  TENT_RULE_TRANSPORT_REACH;

@@ -201,7 +201,7 @@ static bool is_shared(const struct region *r)
 
 static bool is_private(const struct region *r)
 {
-	return !r->addr && !r->file;
+	return !r->addr && !r->file && !r->device;
 }
 
 /* What its shared memory lies on: "huge", "base", the error that ruled huge pages out

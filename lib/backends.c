@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * backends.c - shm, file, rdma and tcp before null: null reaches everything and moves nothing, so
+ * backends.c - all others before null: null reaches everything and moves nothing, so
  * a request gets it only when the others are disabled or the request names it.
  */
 #include "lib/backends.h"
@@ -10,6 +10,7 @@ const struct backend *const all_backends[] = {
 	&file_backend,
 	&rdma_backend,
 	&tcp_backend,
+	&nvlink_backend,
 	&null_backend,
 	NULL
 };

@@ -4,6 +4,7 @@
 #define TENT_LIB_BACKENDS_H
 
 #include "dv/backend.h"
+#include "gpu/backend.h"
 #include "io/backends.h"
 
 /* NULL-terminated, in the order plan prefers them. The config decides which of

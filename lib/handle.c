@@ -152,6 +152,7 @@ static struct lib_engine *place_take(void)
 		e->nr_rings = 0;
 		e->spare = NULL;
 		e->spare_texts = NULL;
+		e->gpu_memory = NULL;
 		e->local = NULL;
 		e->client = NULL;
 		store_relaxed(&e->closing, 0u);
@@ -355,6 +356,7 @@ void tent_destroy_engine(tent_engine_t engine)
 	lib_rings_release(e);
 	lib_indirect_forget(e);
 	lib_texts_forget(e);
+	lib_gpu_forget(e);
 	pthread_rwlock_unlock(&e->life);
 	lib_pool_lock();
 	e->used = false;

@@ -112,9 +112,22 @@ struct lib_engine {
 	uint32_t nr_rings;
 	struct lib_indirect *spare;	/* INDIRECT memory for reuse; pool lock */
 	struct lib_texts *spare_texts;	/* memory of notifications for reuse; pool lock */
+	struct lib_gpu_memory *gpu_memory; /* that it allocated; pool lock */
 	bool failed;			/* it never worked: failure says why */
 	struct tent_error_info failure;
 };
+
+/* gpu.c; control calls, the engine is entered. "cuda:N"? */
+bool lib_gpu_location(const char *location);
+int lib_gpu_allocate(struct lib_engine *e, void **addr, size_t size, const char *location);
+/* False: it is not one of those. */
+bool lib_gpu_free(struct lib_engine *e, const void *addr);
+void lib_gpu_registered(struct lib_engine *e, const void *addr, size_t size);
+void lib_gpu_unregistered(struct lib_engine *e, const void *addr, size_t size);
+/* Is it memory of a GPU that this engine cannot reach? 0, or the error, which is stored. */
+int lib_gpu_check(const struct lib_engine *e, const void *addr);
+/* The engine is no more. */
+void lib_gpu_forget(struct lib_engine *e);
 
 /* For the data path: the engine behind a handle, or NULL with the error stored. */
 struct lib_engine *lib_engine_find(tent_engine_t handle);

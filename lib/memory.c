@@ -7,12 +7,14 @@
 
 #include "lib/lib.h"
 
-/* Which transport's allocator; this build has one kind of memory, that of shm. */
-static int check_transport(int transport)
+/* Which transport's allocator: memory of the host is that of shm, memory of GPUs nvlink's. */
+static int check_transport(int transport, const char *location)
 {
+	int own = lib_gpu_location(location) ? TENT_TRANSPORT_NVLINK : TENT_TRANSPORT_SHM;
+
 	if (transport < 0 || transport >= TENT_TRANSPORT_COUNT)
 		return lib_fail_field(TENT_RULE_TRANSPORT, "transport_type", transport);
-	if (transport != TENT_TRANSPORT_UNSPEC && transport != TENT_TRANSPORT_SHM)
+	if (transport != TENT_TRANSPORT_UNSPEC && transport != own)
 		return lib_fail_field(TENT_RULE_TRANSPORT_BUILD, "transport_type", transport);
 	return 0;
 }
@@ -29,7 +31,7 @@ static int check_options(const tent_memory_options_t *o)
 	if (o->permission < TENT_PERM_LOCAL_READ_WRITE ||
 	    o->permission > TENT_PERM_GLOBAL_READ_WRITE)
 		return lib_fail(TENT_RULE_MEM_PERMISSION, o->permission);
-	rc = check_transport(o->transport_type);
+	rc = check_transport(o->transport_type, o->location);
 	if (rc)
 		return rc;
 	if (o->shm_path[0])
@@ -48,7 +50,9 @@ static int allocate(tent_engine_t engine, void **addr, size_t size, const char *
 
 	if (!e)
 		return lib_last_error()->error;
-	if (tent_client_alloc(e->client, size, location, addr))
+	if (lib_gpu_location(location))
+		rc = lib_gpu_allocate(e, addr, size, location);
+	else if (tent_client_alloc(e->client, size, location, addr))
 		rc = lib_fail_client();
 	lib_engine_leave(e);
 	return rc;
@@ -76,9 +80,32 @@ int tent_free_memory(tent_engine_t engine, void *addr)
 
 	if (!e)
 		return lib_last_error()->error;
-	if (tent_client_free(e->client, addr))
+	if (!lib_gpu_free(e, addr) && tent_client_free(e->client, addr))
 		rc = lib_fail_client();
 	lib_engine_leave(e);
+	return rc;
+}
+
+static int register_one(struct lib_engine *e, void *addr, size_t size,
+			const tent_memory_options_t *o)
+{
+	int rc = lib_gpu_check(e, addr);
+
+	if (rc)
+		return rc;
+	if (tent_client_register(e->client, addr, size, o->permission,
+				 o->location[0] ? o->location : NULL, o->internal != 0))
+		return lib_fail_client();
+	lib_gpu_registered(e, addr, size);
+	return 0;
+}
+
+static int unregister_one(struct lib_engine *e, void *addr, size_t size)
+{
+	int rc = tent_client_unregister(e->client, addr, size);
+
+	if (!rc)
+		lib_gpu_unregistered(e, addr, size);
 	return rc;
 }
 
@@ -90,12 +117,10 @@ static int register_all(struct lib_engine *e, void **addrs, const size_t *sizes,
 	size_t i;
 
 	for (i = 0; i < count && !rc; i++)
-		if (tent_client_register(e->client, addrs[i], sizes[i], o->permission,
-					 o->location[0] ? o->location : NULL, o->internal != 0))
-			rc = lib_fail_client();
+		rc = register_one(e, addrs[i], sizes[i], o);
 	if (rc)
 		for (i--; i-- > 0;)
-			tent_client_unregister(e->client, addrs[i], sizes[i]);
+			unregister_one(e, addrs[i], sizes[i]);
 	return rc;
 }
 
@@ -146,7 +171,7 @@ static int unregister(struct lib_engine *e, void *addr, size_t size)
 {
 	int rc;
 
-	if (!tent_client_unregister(e->client, addr, size))
+	if (!unregister_one(e, addr, size))
 		return 0;
 	rc = lib_fail_client();
 	return lib_last_error()->rule == TENT_RULE_MEM_UNKNOWN ? 0 : rc;

@@ -6,7 +6,6 @@
  */
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -513,6 +512,9 @@ RULE(PEER_LOST, 114)
 RULE(INTEGRITY, 115)
 RULE(CARD, 116)
 RULE(NOTIFY_ROOM, 117)
+RULE(INFLIGHT_BYTES, 118)
+RULE(INFLIGHT_REQUESTS, 119)
+RULE(GPU, 120)
 
 /* ---- what an assert cannot say --------------------------------------------------- */
 
@@ -556,19 +558,17 @@ static void no_shared_struct_has_a_hole_or_an_unlisted_field(void **state)
 static void every_64_bit_field_is_aligned(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < NR_FIELDS; i++) {
+	for (size_t i = 0; i < NR_FIELDS; i++)
 		if (fields[i].name && fields[i].size == 8)
 			assert_int_equal(fields[i].offset % 8, 0);
-	}
 }
 
 static void every_control_message_fits_into_one_packet(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < NR_FIELDS; i++) {
+	for (size_t i = 0; i < NR_FIELDS; i++)
 		if (!fields[i].name && !strncmp(fields[i].type, "tent_ctl_", 9))
 			assert_true(fields[i].size <= TENT_CTL_MAX_SIZE);
-	}
 }
 
 /* Adding a rule means adding a line here. */
@@ -582,7 +582,7 @@ static void no_rule_is_missing_from_this_file(void **state)
 	const size_t nr = sizeof(known) / sizeof(known[0]);
 
 	(void)state;
-	assert_int_equal(nr, 99);
+	assert_int_equal(nr, 102);
 	for (size_t i = 1; i < nr; i++)
 		assert_true(known[i - 1] < known[i]);
 }

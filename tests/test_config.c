@@ -160,6 +160,8 @@ static const struct key_case {
 	  { "4095", "1073741825" } },
 	{ "transports/rdma/fence_ms", "2000", { "10", "60000" }, { "10", "60000" },
 	  { "9", "60001" } },
+	{ "transports/nvlink/enable", "true", { "true", "false" }, { "true", "false" },
+	  { "\"\"", "null" } },
 	{ "transports/null/enable", "false", { "true", "false" }, { "true", "false" },
 	  { "\"\"", "null" } },
 	{ "transports/null/faults", "", { "\"fail=3\"", "\"\"" }, { "fail=3", "" },

@@ -75,7 +75,7 @@ static void a_range_that_is_empty_or_wraps_is_refused(void **state)
 static void only_known_permissions_and_locations_pass(void **state)
 {
 	static const char *const good[] = { "", "*", "cpu", "cpu:0", "cpu:7", "cpu:1023" };
-	static const char *const bad[] = { "cuda:0", "cpu:", "cpu:x", "cpu:0x", "CPU", "cpu:-1",
+	static const char *const bad[] = { "cuda:x", "cpu:", "cpu:x", "cpu:0x", "CPU", "cpu:-1",
 					   "cpu:99999", " cpu", "**" };
 	struct tent_client *c = engine_fix_attach(&fix, NULL);
 	void *m;
@@ -93,6 +93,9 @@ static void only_known_permissions_and_locations_pass(void **state)
 		assert_int_equal(engine_fix_rule(), TENT_RULE_LOCATION);
 		assert_int_equal(tent_client_alloc(c, SIZE, bad[i], &m), TENT_ERR_ENUM);
 	}
+	assert_int_equal(tent_client_register(c, m, 64, 2, "cuda:0", 0), TENT_ERR_UNSUPPORTED);
+	assert_int_equal(engine_fix_rule(), TENT_RULE_NOT_BUILT);
+	assert_int_equal(tent_client_alloc(c, SIZE, "cuda:0", &m), TENT_ERR_ENUM);
 	assert_int_equal(tent_client_alloc(c, SIZE, "cpu:0", &m), 0);
 	assert_int_equal(tent_client_alloc(c, SIZE, "cpu:1023", &m), TENT_ERR_ENUM);
 	tent_client_detach(c);

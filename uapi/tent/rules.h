@@ -42,7 +42,7 @@ X(TARGET_PEER,	36, PEER_UNREACHABLE, "target_id", "a segment whose engine answer
 /* policy and transport */						\
 X(POLICY_UNKNOWN, 40, POLICY_UNKNOWN, "policy_name", "a configured policy") \
 X(POLICY_DENIED, 41, POLICY_DENIED, "policy_name", "a policy this tenant may use") \
-X(TRANSPORT_BUILD, 42, UNSUPPORTED, "transport_hint", "a transport of this build") \
+X(TRANSPORT_BUILD, 42, UNSUPPORTED, "transport_hint", "a transport of this build that this machine has") \
 X(TRANSPORT_REACH, 43, TRANSPORT, "transport_hint", "an enabled transport that reaches both ends") \
 X(NO_TRANSPORT,	44, TRANSPORT, "transport", "one enabled transport that reaches both ends") \
 X(TRANSPORT_DENIED, 45, TRANSPORT, "transport_hint", "a transport that the policy lists and this tenant may use") \
@@ -89,7 +89,7 @@ X(CTL_MESSAGE,	83, PROTOCOL, "message", "a known message of the right size") \
 X(CTL_VERSION,	84, SCHEMA, "abi_major", "1")				\
 X(CTL_DENIED,	85, POLICY_DENIED, "uid", "the engine's own user or root") \
 X(CLIENT_LIMIT,	86, CAPACITY, "clients", "within the engine's limits")	\
-X(LOCATION,	87, ENUM, "location", "\"\", \"*\", \"cpu\" or \"cpu:N\"") \
+X(LOCATION,	87, ENUM, "location", "\"\", \"*\", \"cpu\", \"cpu:N\" or \"cuda:N\"") \
 X(FILE_KIND,	88, ADDRESS, "file", "a regular file, not of a file system that another process serves") \
 X(FILE_MODE,	89, ADDRESS, "file", "opened to read, or to read and write; without O_APPEND and O_PATH") \
 /* a ring that broke its protocol: it ends */				\
@@ -121,7 +121,9 @@ X(CARD,		116, RUNTIME, "network card", "a card that does what it was asked; it r
 X(NOTIFY_ROOM,	117, CAPACITY, "notification", "room beside those that its receiver has not taken, or that wait to be sent there") \
 /* bounds of a tenant's contract: never to be had, or full and not to be waited for */	\
 X(INFLIGHT_BYTES, 118, CAPACITY, "length", "what max_inflight_bytes of this tenant's contract leaves room for") \
-X(INFLIGHT_REQUESTS, 119, CAPACITY, "request", "as many at once as max_inflight_requests of this tenant's contract allows")
+X(INFLIGHT_REQUESTS, 119, CAPACITY, "request", "as many at once as max_inflight_requests of this tenant's contract allows") \
+/* an accepted request again */						\
+X(GPU,		120, RUNTIME, "GPU", "a GPU that does what it was asked, and memory of it that was not freed; its driver reported an error")
 
 enum tent_rule {
 	TENT_RULE_NONE = 0,
