@@ -22,7 +22,7 @@
 #include "tests/common/trial.h"
 
 #define COUNTED 100u
-#define TRIES_MAX 1000u		/* for one that counts; where others use the CPUs, many are over before */
+#define TRIES_MAX 1000u		/* for one that counts: on a busy machine many are over before */
 #define CANCEL_DATA UINT64_MAX
 
 /* What a place is filled with: bytes that no neighbour in time has. */
