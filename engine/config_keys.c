@@ -128,7 +128,7 @@ static const struct config_key keys[] = {
 	{ .path = "metadata_ttl_s", UINT(metadata_ttl_s, 1, 86400, 1),
 	  .initial = "10", .meaning = "names of an engine that died are gone after this" },
 	{ .path = "peers/enable", .type = CONFIG_BOOL, TARGET(peers_enable),
-	  .initial = "false", .meaning = "listen for engines on other hosts, and call them" },
+	  .initial = "true", .meaning = "listen for engines on other hosts, and call them" },
 	{ .path = "peers/insecure", .type = CONFIG_BOOL, TARGET(peers_insecure),
 	  .initial = "false", .meaning = "let tentd listen beyond this host" },
 	{ .path = "peers/secret_file", .type = CONFIG_TEXT, TARGET(secret_file),

@@ -123,14 +123,13 @@ static void pick_name(char name[NAME_SIZE])
 /* Good for the programs of this host, and for tests. */
 static void warn_of_loopback(struct engine *e)
 {
-	size_t used = strlen(e->links.notices);
 	char address[ADDRESS_SIZE];
 
 	if (strncmp(e->address.host, "127.", 4) != 0 && strcmp(e->address.host, "::1") != 0)
 		return;
 	engine_address_print(&e->address, address);
-	snprintf(e->links.notices + used, sizeof(e->links.notices) - used,
-		 "names are published at %s, which leads nowhere from other hosts\n", address);
+	links_notice(e, "names are published at %s, which leads nowhere from other hosts\n",
+		     address);
 }
 
 static int open_server(struct engine *e, struct directory *d, char why[WHY_SIZE])

@@ -267,9 +267,6 @@ static int engine_open(struct engine *e, const struct backend *const *backends, 
 		return fail(error, size, rc, "SIGBUS cannot be taken over: %m");
 	}
 	tenants_open(&e->tenants, e->guards, e->config.far_max, e->config.far_buffers_max);
-	if (e->config.metadata_type != METADATA_P2P &&
-	    !engine_config_is_set(&e->config, "peers/enable"))
-		e->config.peers_enable = true;	/* what a directory is for */
 	rc = links_open(e, error, size);
 	if (rc == 0)
 		rc = directory_open(e, error, size);

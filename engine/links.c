@@ -6,6 +6,7 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,6 +160,23 @@ bool links_need_patrol(const struct engine *e)
 
 /* ---- life -------------------------------------------------------------- */
 
+void links_notice(struct engine *e, const char *format, ...)
+{
+	size_t used = strlen(e->links.notices);
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(e->links.notices + used, sizeof(e->links.notices) - used, format, args);
+	va_end(args);
+}
+
+/* Somebody counts on it. */
+static bool is_asked_for(const struct engine_config *c)
+{
+	return engine_config_is_set(c, "peers/enable") || *c->secret_file || !c->port_any ||
+	       c->metadata_type != METADATA_P2P;
+}
+
 int links_open(struct engine *e, char *error, size_t size)
 {
 	const char *secret_file = e->config.secret_file;
@@ -168,7 +186,12 @@ int links_open(struct engine *e, char *error, size_t size)
 		return 0;
 	e->links.owner_fd = socket_owner_open();
 	rc = *secret_file ? tls_open(&e->links.tls, secret_file, error, size) : 0;
-	return rc ? rc : links_listen(e, error, size);
+	if (rc == 0)
+		rc = links_listen(e, error, size);
+	if (rc == 0 || is_asked_for(&e->config))
+		return rc;
+	links_notice(e, "no engine of another host reaches this one: %s\n", error);
+	return 0;
 }
 
 int links_start(struct engine *e)

@@ -83,11 +83,17 @@ struct links {
 	uint64_t next_patrol_ns;
 	uint64_t accepted, refused;	/* over the engine's life */
 	char last_fault[160];		/* of the last link that ended with one */
-	char notices[512];
+	char notices[512];		/* lines that its user is to see once */
 };
 
+/* Adds one; it ends with a newline. */
+void links_notice(struct engine *e, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+
 /* Before the control thread: listens where the configuration says, which settles the
- * engine's address. 0, or a negative enum tent_error with a sentence. */
+ * engine's address. 0, also where it cannot and nobody had asked for it, which is a notice;
+ * or a negative enum tent_error with a sentence. */
 int links_open(struct engine *e, char *error, size_t size);
 /* From then on links are accepted. 0 or -errno. */
 int links_start(struct engine *e);

@@ -34,17 +34,6 @@ static int fail(char *error, size_t size, const char *format, ...)
 	return TENT_ERR_CONFIG;
 }
 
-__attribute__((format(printf, 2, 3)))
-static void notice(struct engine *e, const char *format, ...)
-{
-	size_t used = strlen(e->links.notices);
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(e->links.notices + used, sizeof(e->links.notices) - used, format, args);
-	va_end(args);
-}
-
 /* ---- which host -------------------------------------------------------- */
 
 /* An address of that family which another host could call. */
@@ -152,8 +141,8 @@ static int take_port(struct engine *e, struct sockaddr_storage *a, socklen_t siz
 	if (fd < 0)
 		return fd;
 	if (port != e->config.port)
-		notice(e, "port %u is in use: this engine listens at port %u\n", e->config.port,
-		       port);
+		links_notice(e, "port %u is in use: this engine listens at port %u\n",
+			     e->config.port, port);
 	e->config.port = e->address.port = (uint16_t)port;
 	return fd;
 }
@@ -186,9 +175,9 @@ int links_listen(struct engine *e, char *error, size_t size)
 	if (e->links.tls)
 		return 0;
 	if (!socket_owner_works(e->links.owner_fd, e->links.fd))
-		notice(e, "the kernel does not tell whose sockets are (inet_diag): engines of "
-		       "this host are refused without a peers/secret_file\n");
+		links_notice(e, "the kernel does not tell whose sockets are (inet_diag): engines "
+			     "of this host are refused without a peers/secret_file\n");
 	if (!is_loopback(&a))
-		notice(e, "peers at %s are not checked: whoever reaches it can ask\n", name);
+		links_notice(e, "peers at %s are not checked: whoever reaches it can ask\n", name);
 	return 0;
 }

@@ -79,7 +79,7 @@ static const struct key_case {
 	  { "10.0.0.1:2379", "a,b", "" }, { "\"\\u0001\"", "[]", "1" } },
 	{ "redis_db_index", "0", { "1", "65535" }, { "1", "65535" }, { "-1", "65536", "\"1\"" } },
 	{ "metadata_ttl_s", "10", { "1", "86400" }, { "1", "86400" }, { "0", "86401" } },
-	{ "peers/enable", "false", { "true", "false" }, { "true", "false" },
+	{ "peers/enable", "true", { "true", "false" }, { "true", "false" },
 	  { "1", "\"true\"", "null" } },
 	{ "peers/insecure", "false", { "true", "false" }, { "true", "false" },
 	  { "1", "\"true\"", "null" } },

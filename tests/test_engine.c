@@ -458,7 +458,7 @@ static void caller_mode_moves_bytes_when_driven(void **state)
 
 	(void)state;
 	engine_fix_start(&f, by_hand);
-	engine_fix_settle(engine_fix_count_threads, f.threads + 1); /* control, no poller */
+	engine_fix_settle(engine_fix_count_threads, f.threads + 2); /* control, tcp; no poller */
 	c = engine_fix_local(&f);
 	m = engine_fix_memory(c, SIZE);
 	ring = engine_fix_ring(c);

@@ -83,6 +83,26 @@ static void a_program_moves_bytes(void **state)
 	lib_fix_pattern(fix.memory, HALF, 1);
 }
 
+/* No key is set: what the first program says of itself, the second finds. */
+static void a_program_moves_bytes_to_another_that_was_told_nothing_either(void **state)
+{
+	static uint8_t wanted[4096];
+	tent_request_t r = write_of(sizeof(wanted));
+	struct lib_fix other;
+	char name[256];
+
+	(void)state;
+	lib_fix_start(&other, LIB_THREAD, SIZE, NULL);
+	memcpy(wanted, fix.memory, sizeof(wanted));
+	assert_int_equal(tent_segment_name(other.engine, name, sizeof(name)), 0);
+	assert_int_equal(tent_open_segment(fix.engine, &r.target_id, name), 0);
+	r.target_offset = (uint64_t)(uintptr_t)other.memory;
+	assert_int_equal(run(r, NULL), STATUS_COMPLETED);
+	assert_memory_equal(other.memory, wanted, sizeof(wanted));
+	assert_int_equal(tent_close_segment(fix.engine, r.target_id), 0);
+	lib_fix_stop(&other);
+}
+
 static void values_outside_their_enumeration_refuse_the_submit(void **state)
 {
 	static const int opcodes[] = { 2, -1, 77 }, priorities[] = { 3, -1, 1000 };
@@ -275,6 +295,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_program_moves_bytes),
+		cmocka_unit_test(a_program_moves_bytes_to_another_that_was_told_nothing_either),
 		cmocka_unit_test(values_outside_their_enumeration_refuse_the_submit),
 		cmocka_unit_test(each_legacy_priority_is_taken),
 		cmocka_unit_test(a_hint_decides_or_refuses_and_garbage_counts_as_none),

@@ -523,10 +523,24 @@ static void without_peers_nobody_listens(void **state)
 
 	(void)state;
 	engine_config_default(&c);
+	wire_set(&c, "peers/enable", "false");
 	c.port = at.port;	/* in use, which is nobody's affair */
 	c.port_any = false;
 	assert_int_equal(start(&c, text), 0);
 	assert_string_equal(text, "");
+}
+
+static void who_did_not_ask_for_peers_starts_without_them_and_is_told(void **state)
+{
+	struct engine_config c;
+	char text[512];
+
+	(void)state;
+	engine_config_default(&c);
+	wire_set(&c, "rpc_server_hostname", "192.0.2.1");
+	assert_int_equal(start(&c, text), 0);
+	assert_non_null(strstr(text, "no engine of another host"));
+	assert_non_null(strstr(text, "192.0.2.1"));
 }
 
 int main(void)
@@ -551,6 +565,7 @@ int main(void)
 		cmocka_unit_test(a_program_listens_where_it_likes_and_warns),
 		cmocka_unit_test(a_host_that_is_not_ours_is_an_error),
 		cmocka_unit_test(without_peers_nobody_listens),
+		cmocka_unit_test(who_did_not_ask_for_peers_starts_without_them_and_is_told),
 	};
 
 	return cmocka_run_group_tests(tests, setup, engine_fix_teardown);
