@@ -32,7 +32,7 @@ tent_batch_id_t tent_allocate_batch(tent_engine_t engine, size_t batch_size)
 	if (!r)
 		return TENT_INVALID_BATCH;
 	lib_lock(&r->lock); /* an engine that is being destroyed closed its rings */
-	if (!r->tent) {
+	if (!r->tent || !lib_engine_is(e, (uintptr_t)engine)) {	/* or is another by now */
 		lib_fail(TENT_RULE_ENGINE_LOST, 0);
 	} else {
 		b = lib_batch_new((uintptr_t)engine, r, (uint32_t)batch_size);
