@@ -225,6 +225,7 @@ static bool accept_one(struct tcp_door *d)
 
 	if (fd >= 0) {
 		store_relaxed(&d->accepted, d->accepted + 1);
+		take_notes(d);	/* it may have been told its token since the turn began */
 		visit_receive(d, fd);
 		return true;
 	}
