@@ -255,8 +255,9 @@ static void shm_comes_first_among_the_backends(void **state)
 	assert_ptr_equal(all_backends[1], &file_backend);
 	assert_ptr_equal(all_backends[2], &rdma_backend);
 	assert_ptr_equal(all_backends[3], &tcp_backend);
-	assert_ptr_equal(all_backends[4], &null_backend);
-	assert_null(all_backends[5]);
+	assert_ptr_equal(all_backends[4], &nvlink_backend);
+	assert_ptr_equal(all_backends[5], &null_backend);
+	assert_null(all_backends[6]);
 	assert_string_equal(shm_backend.name, "shm");
 	assert_int_equal(shm_backend.transport, TENT_TRANSPORT_SHM);
 }
