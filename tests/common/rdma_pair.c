@@ -64,9 +64,11 @@ void rdma_start_at(int i, const char *const *sim, const char *rdma, const char *
 	char json[1024], host[64];
 
 	snprintf(host, sizeof(host), HOSTS_IPV4, i + 1);
-	snprintf(json, sizeof(json), "{\"peers\": {\"enable\": true, \"secret_file\": \"%s\"}, "
+	/* However slow the machine is, nobody is taken for dead, and what broke is fenced. */
+	snprintf(json, sizeof(json), "{\"peers\": {\"enable\": true, \"secret_file\": \"%s\", "
+		 "\"keepalive_ms\": 20000}, "
 		 "\"rpc_server_hostname\": \"%s\", \"rpc_server_port\": 15000, "
-		 "\"transports\": {\"rdma\": {\"enable\": true, \"fence_ms\": 5000%s}}%s}", secret,
+		 "\"transports\": {\"rdma\": {\"enable\": true, \"fence_ms\": 60000%s}}%s}", secret,
 		 host, rdma, extra);
 	tentd_prepare(t);
 	tentd_configure(t, json);
