@@ -21,23 +21,6 @@
 /* Three connections have the time that their cards take to give up. */
 #define PATIENT ", \"engine\": {\"request_timeout_ms\": 60000}"
 
-static bool permitted;
-
-static int setup(void **state)
-{
-	(void)state;
-	permitted = rdma_hosts_open();
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	if (permitted)
-		rdma_hosts_close();
-	return 0;
-}
-
 /* ---- what is seen ------------------------------------------------------ */
 
 static void expect_facts(int host, const char *text)
@@ -91,8 +74,6 @@ static void a_slow_card_or_wire_ends_nothing(void **state)
 	struct rdma_pair p;
 
 	(void)state;
-	if (!permitted)
-		skip();
 	for (int link = 0; link < 2; link++) {
 		rdma_pair_open(&p, rdma_links[link], RDMA_ALONE, "");
 		for (uint32_t i = 0; i < COUNT(faults); i++) {
@@ -147,8 +128,6 @@ static void a_syndrome_hits_one_request_or_its_connection(void **state)
 	struct rdma_pair p;
 
 	(void)state;
-	if (!permitted)
-		skip();
 	for (int link = 0; link < 2; link++) {
 		rdma_pair_open(&p, rdma_links[link], RDMA_ALONE, "");
 		for (uint32_t i = 0; i < COUNT(all); i++)
@@ -168,8 +147,6 @@ static void a_nak_hits_one_request_or_its_connection(void **state)
 	struct rdma_pair p;
 
 	(void)state;
-	if (!permitted)
-		skip();
 	for (int link = 0; link < 2; link++) {
 		rdma_pair_open(&p, rdma_links[link], RDMA_ALONE, "");
 		for (uint32_t i = 0; i < COUNT(all); i++)
@@ -187,8 +164,6 @@ static void what_a_full_cq_lost_goes_out_again(void **state)
 	struct rdma_pair p;
 
 	(void)state;
-	if (!permitted)
-		skip();
 	for (int link = 0; link < 2; link++) {
 		rdma_pair_open(&p, rdma_links[link], RDMA_ALONE, "");
 		rdma_expect_both(&p, 1);
@@ -214,8 +189,6 @@ static void without_answers_all_fail_until_there_are_some(void **state)
 	struct rdma_pair p;
 
 	(void)state;
-	if (!permitted)
-		skip();
 	for (int link = 0; link < 2; link++) {
 		rdma_pair_open(&p, rdma_links[link], RDMA_ALONE, PATIENT);
 		rdma_expect_both(&p, 1);
@@ -239,8 +212,6 @@ static void while_a_link_is_down_it_goes_by_tcp(void **state)
 	struct rdma_pair p;
 
 	(void)state;
-	if (!permitted)
-		skip();
 	rdma_pair_open(&p, rdma_links[0], "", PATIENT);
 	rdma_expect_both(&p, 1);
 	rdma_set_at(1, "timeouts=100%");
@@ -260,8 +231,6 @@ static void an_address_that_was_taken_away_is_used_again_when_it_is_back(void **
 	struct rdma_pair p;
 
 	(void)state;
-	if (!permitted)
-		skip();
 	rdma_pair_open(&p, rdma_links[0], RDMA_ALONE, PATIENT);
 	rdma_expect_both(&p, 1);
 	for (int host = 0; host < 2; host++) {
@@ -283,8 +252,6 @@ static void memory_that_a_card_refuses_goes_by_tcp(void **state)
 	struct rdma_pair p;
 
 	(void)state;
-	if (!permitted)
-		skip();
 	for (int i = 0; i < 2; i++)
 		rdma_start_at(i, rdma_links[0], "", "");
 	rdma_set_at(0, "reg_mr_fails=1");
@@ -322,8 +289,6 @@ static void a_large_pool_moves_across_the_pieces_that_a_card_takes(void **state)
 	uint8_t *theirs, *mine;
 
 	(void)state;
-	if (!permitted)
-		skip();
 	rdma_pair_open(&p, small, RDMA_ALONE, PATIENT);
 	theirs = pool_of(p.owner);
 	far_expect_buffers(p.user, p.id, 2);
@@ -353,8 +318,6 @@ static void a_device_that_cannot_be_used_says_why(void **state)
 	struct rdma_pair p;
 
 	(void)state;
-	if (!permitted)
-		skip();
 	for (uint32_t i = 0; i < COUNT(all); i++) {
 		rdma_start_at(0, all[i].sim, "", "");
 		rdma_start_at(1, rdma_links[0], "", "");
@@ -373,8 +336,6 @@ static void a_port_that_was_down_from_the_start_is_used_once_it_is_up(void **sta
 	struct rdma_pair p;
 
 	(void)state;
-	if (!permitted)
-		skip();
 	for (int host = 0; host < 2; host++) {
 		for (int i = 0; i < 2; i++)
 			rdma_start_at(i, i == host ? down : rdma_links[0], "", "");
@@ -406,5 +367,5 @@ int main(void)
 		cmocka_unit_test(a_port_that_was_down_from_the_start_is_used_once_it_is_up),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, rdma_setup, rdma_teardown);
 }

@@ -23,23 +23,6 @@
 #include "tests/common/rdma_pair.h"
 #include "tests/common/soak.h"
 
-static bool permitted;
-
-static int setup(void **state)
-{
-	(void)state;
-	permitted = rdma_hosts_open();
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	if (permitted)
-		rdma_hosts_close();
-	return 0;
-}
-
 /* ---- tests ------------------------------------------------------------- */
 
 static void bytes_travel_over_both_links(void **state)
@@ -47,8 +30,6 @@ static void bytes_travel_over_both_links(void **state)
 	struct rdma_pair p;
 
 	(void)state;
-	if (!permitted)
-		skip();
 	for (int i = 0; i < 2; i++) {
 		rdma_pair_open(&p, rdma_links[i], "", "");
 		rdma_expect_both(&p, 2 * (uint32_t)i + 1);
@@ -68,8 +49,6 @@ static void a_bad_wire_costs_time_alone(void **state)
 	struct rdma_pair p;
 
 	(void)state;
-	if (!permitted)
-		skip();
 	rdma_pair_open(&p, rdma_links[0], "", "");
 	for (uint32_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
 		rdma_set_at((int)i & 1, faults[i][0]);
@@ -93,8 +72,6 @@ static void one_request_that_the_card_refuses_fails_alone(void **state)
 	struct rdma_pair p;
 
 	(void)state;
-	if (!permitted)
-		skip();
 	for (uint32_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		rdma_pair_open(&p, rdma_links[i & 1], "", "");
 		rdma_expect_both(&p, 1);
@@ -112,8 +89,6 @@ static void a_completion_that_is_lost_ends_by_timeout(void **state)
 	struct rdma_pair p;
 
 	(void)state;
-	if (!permitted)
-		skip();
 	rdma_pair_open(&p, rdma_links[0], "", ", \"engine\": {\"request_timeout_ms\": 2000}");
 	rdma_expect_both(&p, 1);
 	rdma_set_at(1, "lost_cqe_at=1");
@@ -130,8 +105,6 @@ static void without_a_device_at_one_end_it_goes_by_tcp(void **state)
 	struct rdma_pair p;
 
 	(void)state;
-	if (!permitted)
-		skip();
 	for (int i = 0; i < 2; i++) {
 		rdma_start_at(i, rdma_links[0], "", "");
 		rdma_start_at(1 - i, NULL, "", "");
@@ -150,8 +123,6 @@ static void after_a_device_was_taken_out_it_goes_by_tcp(void **state)
 	struct rdma_pair p;
 
 	(void)state;
-	if (!permitted)
-		skip();
 	setenv("ASAN_OPTIONS", "verify_asan_link_order=0:detect_leaks=0", 1);
 	rdma_pair_open(&p, rdma_links[0], "", "");
 	unsetenv("ASAN_OPTIONS");
@@ -193,8 +164,6 @@ static void an_owners_daemon_that_is_killed_leaves_no_success_without_its_bytes(
 	int completed = 0;
 
 	(void)state;
-	if (!permitted)
-		skip();
 	print_message("seed %llu\n", (unsigned long long)chance);
 	rdma_pair_open(&p, rdma_links[0], "", "");
 	for (uint32_t i = 0; i < rounds; i++) {
@@ -228,8 +197,6 @@ static void a_daemon_that_asked_and_is_killed_is_left(void **state)
 	struct rdma_pair p;
 
 	(void)state;
-	if (!permitted)
-		skip();
 	print_message("seed %llu\n", (unsigned long long)chance);
 	rdma_pair_open(&p, rdma_links[1], "", "");
 	for (uint32_t i = 0; i < rounds; i++) {
@@ -268,5 +235,5 @@ int main(void)
 		cmocka_unit_test(a_daemon_that_asked_and_is_killed_is_left),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, rdma_setup, rdma_teardown);
 }

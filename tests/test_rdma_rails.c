@@ -24,24 +24,6 @@ static const char *const roce[] = { "--devices", "2", "--link", "roce", "--fault
 static const char *const infiniband[] = { "--devices", "2", "--link", "ib", "--fault", "timeouts=200%",
 					  NULL };
 static const char *const *const links[] = { roce, infiniband };
-static bool permitted;
-
-static int setup(void **state)
-{
-	(void)state;
-	permitted = rdma_hosts_open();
-	if (permitted)
-		rdma_hosts_add_cable();
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	if (permitted)
-		rdma_hosts_close();
-	return 0;
-}
 
 /* ---- counting ---------------------------------------------------------- */
 
@@ -111,8 +93,6 @@ static void both_rails_carry_traffic(void **state)
 	struct rails r;
 
 	(void)state;
-	if (!permitted)
-		skip();
 	for (int i = 0; i < 2; i++) {
 		rdma_pair_open(&p, links[i], RDMA_ALONE, "");
 		expect_both_rails(&p, 1);
@@ -145,8 +125,6 @@ static void pieces_of_a_large_request_go_by_the_rail_that_is_faster(void **state
 	int before[2], nr[2];
 
 	(void)state;
-	if (!permitted)
-		skip();
 	rdma_pair_open(&p, roce, PIECES RDMA_ALONE, PATIENT);
 	expect_both_rails(&p, 1);
 	rdma_set_device_at(1, 1, "bandwidth=50mbit");
@@ -167,8 +145,6 @@ static void a_small_request_goes_whole(void **state)
 	int before;
 
 	(void)state;
-	if (!permitted)
-		skip();
 	rdma_pair_open(&p, roce, PIECES RDMA_ALONE, PATIENT);
 	expect_both_rails(&p, 1);
 	before = posted_by(0) + posted_by(1);
@@ -197,8 +173,6 @@ static void a_rail_lost_in_mid_transfer_loses_no_request(void **state)
 	int broken;
 
 	(void)state;
-	if (!permitted)
-		skip();
 	for (int link = 0; link < 2; link++) {
 		rdma_pair_open(&p, links[link], PIECES RDMA_ALONE, PATIENT);
 		for (uint32_t i = 0; i < COUNT(all); i++) {
@@ -229,8 +203,6 @@ static void a_device_that_is_taken_out_leaves_the_other(void **state)
 	struct rdma_pair p;
 
 	(void)state;
-	if (!permitted)
-		skip();
 	setenv("ASAN_OPTIONS", "verify_asan_link_order=0:detect_leaks=0", 1);
 	rdma_pair_open(&p, roce, PIECES RDMA_ALONE, PATIENT);
 	unsetenv("ASAN_OPTIONS");
@@ -252,8 +224,6 @@ static void a_device_that_is_denied_is_not_opened(void **state)
 	struct rdma_pair p;
 
 	(void)state;
-	if (!permitted)
-		skip();
 	rdma_pair_open(&p, roce, ", \"devices_denied\": \"mlx5_1\"" RDMA_ALONE, PATIENT);
 	assert_int_equal(rails_of(&p, TENT_OPCODE_WRITE, 3).nr[0], RDMA_PARTS);
 	assert_null(strstr(rdma_facts_at(0), "mlx5_1"));
@@ -269,8 +239,6 @@ static void a_rail_without_a_partner_is_not_used(void **state)
 	struct rdma_pair p;
 
 	(void)state;
-	if (!permitted)
-		skip();
 	for (int host = 0; host < 2; host++) {
 		rdma_start_at(0, roce, host == 0 ? one : RDMA_ALONE, PATIENT);
 		rdma_start_at(1, roce, host == 1 ? one : RDMA_ALONE, PATIENT);
@@ -294,5 +262,5 @@ int main(void)
 		cmocka_unit_test(a_rail_without_a_partner_is_not_used),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, rdma_rails_setup, rdma_teardown);
 }

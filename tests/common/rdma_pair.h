@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * rdma_pair.h - two tentd on two hosts, each with software ConnectX devices of its own; an
- * owner on host 0, a user of its segment on host 1. Needs root: rdma_hosts_open() says
- * whether that is so.
+ * owner on host 0, a user of its segment on host 1. Who may not make hosts skips his test
+ * where he starts the first of them.
  */
 #ifndef TENT_TESTS_RDMA_PAIR_H
 #define TENT_TESTS_RDMA_PAIR_H
@@ -21,9 +21,10 @@ extern struct tentd rdma_daemons[2];
 /* Options of tent-sim: RoCE, InfiniBand. */
 extern const char *const *const rdma_links[2];
 
-bool rdma_hosts_open(void);
-void rdma_hosts_add_cable(void);
-void rdma_hosts_close(void);
+/* A group's, for cmocka: with a cable between the hosts, or with two. */
+int rdma_setup(void **state);
+int rdma_rails_setup(void **state);
+int rdma_teardown(void **state);
 /* The cable between them. */
 void rdma_hosts_cut(void);
 void rdma_hosts_heal(void);
