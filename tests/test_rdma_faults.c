@@ -367,5 +367,6 @@ int main(void)
 		cmocka_unit_test(a_port_that_was_down_from_the_start_is_used_once_it_is_up),
 	};
 
+	rdma_fence_ms = RDMA_PATIENT_FENCE_MS;
 	return cmocka_run_group_tests(tests, rdma_setup, rdma_teardown);
 }

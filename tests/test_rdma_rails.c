@@ -262,5 +262,6 @@ int main(void)
 		cmocka_unit_test(a_rail_without_a_partner_is_not_used),
 	};
 
+	rdma_fence_ms = RDMA_PATIENT_FENCE_MS;
 	return cmocka_run_group_tests(tests, rdma_rails_setup, rdma_teardown);
 }

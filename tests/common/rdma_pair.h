@@ -18,6 +18,10 @@
 #define RDMA_PART (RDMA_SIZE / RDMA_PARTS)
 
 extern struct tentd rdma_daemons[2];
+/* transports/rdma/fence_ms of daemons that start. Who needs what broke to be fenced, however slow
+ * the machine is, sets more; where nobody is left to confirm it, half of it is waited for. */
+extern unsigned int rdma_fence_ms;
+#define RDMA_PATIENT_FENCE_MS 60000u
 /* Options of tent-sim: RoCE, InfiniBand. */
 extern const char *const *const rdma_links[2];
 
