@@ -108,7 +108,7 @@ struct transfer *rdma_poll(struct backend_queue *queue)
 		if (c->sq.ci != c->sq.pi)
 			q->base.moved |= rdma_conn_reap(c);
 	}
-	if (usable != q->inst->all_rails)
+	if (usable != load_relaxed(&q->inst->all_rails))
 		break_lost(q, usable);
 	for (l = TAILQ_FIRST(&q->lines); l; l = next_line) {
 		next_line = TAILQ_NEXT(l, link);

@@ -88,7 +88,7 @@ bool rdma_rails_find(struct rdma_instance *inst)
 		r->index = (uint8_t)inst->nr_rails++;
 		snprintf(r->name, sizeof(r->name), "%.*s", DV_NAME_SIZE - 1, names[i]);
 		r->node = dv_device_node(r->name);
-		inst->all_rails |= 1u << r->index;
+		store_relaxed(&inst->all_rails, inst->all_rails | 1u << r->index);
 		rail_open(inst, r, &c);
 	}
 	return inst->nr_open;
