@@ -105,8 +105,14 @@ void tentd_start_ready(struct tentd *t, const char *const *args)
 
 int tentd_end(struct tentd *t, int signal_number)
 {
+	int status;
+
 	kill(t->program.pid, signal_number);
-	return program_wait(&t->program);
+	status = program_wait(&t->program);
+	if (signal_number == SIGTERM && status != 0)
+		fprintf(stderr, "tentd ended with status %#x\n%s", (unsigned int)status,
+			program_errors(&t->program));
+	return status;
 }
 
 void tentd_cleanup(struct tentd *t)
