@@ -20,6 +20,8 @@
 #include "perf/common/daemon.h"
 #include "perf/common/machine.h"
 #include "perf/common/scene.h"
+#include "ring/client_ring.h"
+#include "ring/clock.h"
 
 /* ---- a refused batch --------------------------------------------------- */
 
@@ -215,30 +217,46 @@ static int show_downgraded(void)
 #define MIB (1u << 20)
 #define COUNT_BATCHES 2000u
 #define COUNT_BATCH 32u
-#define COUNT_ATTEMPTS 5
-#define COUNT_WAITS_MAX (COUNT_BATCHES * COUNT_BATCH / 1000)
+#define COUNT_HELD_UP_MAX (9 * COUNT_BATCHES) /* that waited, beside them */
+#define COUNT_WARM 100u
 #define SHOW_NOT_COUNTED 77	/* exit status */
 
-static int rounds(tent_engine_t e, tent_request_v1_t *entries, uint32_t nr)
+static int count_round(tent_engine_t e, tent_request_v1_t *entries)
 {
-	for (uint32_t i = 0; i < nr; i++) {
-		tent_batch_id_t batch = tent_allocate_batch(e, COUNT_BATCH);
+	tent_batch_id_t batch = tent_allocate_batch(e, COUNT_BATCH);
 
-		if (tent_submit_v1(e, batch, entries, COUNT_BATCH))
-			return complain("tent_submit_v1");
-		if (scene_await(e, batch) != TENT_STATUS_COMPLETED)
-			return scene_fail("a batch did not complete");
-		tent_free_batch(e, batch);
-	}
+	if (tent_submit_v1(e, batch, entries, COUNT_BATCH))
+		return complain("tent_submit_v1");
+	if (scene_await(e, batch) != TENT_STATUS_COMPLETED)
+		return scene_fail("a batch did not complete");
+	tent_free_batch(e, batch);
 	return 0;
 }
 
-static int counted_run(void *arg)
+/* Until so many batches made no system call, or one made one that it may not make. */
+static int count_rounds(tent_engine_t e, tent_request_v1_t *entries, struct syscall_count *c)
+{
+	int rc = 0;
+
+	while (!rc && !c->early && !c->others && c->free < COUNT_BATCHES &&
+	       c->held_up < COUNT_HELD_UP_MAX) {
+		uint32_t waits = c->waits;
+
+		c->since_ns = clock_monotonic_ns();
+		rc = count_round(e, entries);
+		c->free += c->waits == waits;
+		c->held_up += c->waits != waits;
+	}
+	c->since_ns = 0;
+	return rc;
+}
+
+static int counted_run(void *arg, struct syscall_count *c)
 {
 	tent_request_v1_t entries[COUNT_BATCH];
 	tent_engine_t e = scene_attach(arg, NULL);
 	uint8_t *m = scene_memory(e, 2 * MIB);
-	int rc;
+	int rc = 0;
 
 	if (!m)
 		return 1;
@@ -246,97 +264,72 @@ static int counted_run(void *arg)
 		entries[i] = scene_request(i % 2 ? TENT_OPCODE_READ : TENT_OPCODE_WRITE,
 				     m + i * 8192, TENT_LOCAL_SEGMENT,
 				     (uint64_t)(uintptr_t)(m + MIB + i * 8192), 4096);
-	rc = rounds(e, entries, 100);	/* the thread's ring is opened, pages are there */
-	count_syscalls_mark();
+	for (uint32_t i = 0; !rc && i < COUNT_WARM; i++)
+		rc = count_round(e, entries); /* the ring is opened, pages are there */
 	if (!rc)
-		rc = rounds(e, entries, COUNT_BATCHES);
-	count_syscalls_mark();
+		rc = count_rounds(e, entries, c);
 	tent_destroy_engine(e);
 	return rc ? 1 : 0;
 }
 
-/* The attempt with the fewest system calls. */
-static int count_best(const char *engine, struct syscall_count *best)
+/*
+ * Where others keep the engine off its core, a client that had no answer for
+ * RING_SPIN_NS sleeps. Such a batch says nothing about the path and does not count.
+ * One that slept sooner, or made any other call, does.
+ */
+static int judge_count(const struct syscall_count *c)
+{
+	if (c->others)
+		printf(" and %u others, number %ld among them: FAIL\n", c->others, c->first);
+	else if (c->early)
+		printf(", %u before the engine was silent for %u us: FAIL\n", c->early,
+		       RING_SPIN_NS / 1000);
+	else if (c->free < COUNT_BATCHES)
+		printf(", in %u batches of %u: FAIL\n", c->held_up, c->held_up + c->free);
+	else if (c->held_up)
+		printf(": %u batches more had no answer for %u us\n", c->held_up,
+		       RING_SPIN_NS / 1000);
+	else
+		putchar('\n');
+	return c->others || c->early || c->free < COUNT_BATCHES ? -1 : 0;
+}
+
+/* 0; -1: more than is allowed; SHOW_NOT_COUNTED: nobody may trace here, or those who
+ * spin have to yield to each other. */
+static int count_and_print(const char *what, const char *engine, uint32_t spinners)
 {
 	struct syscall_count c;
-	int rc = count_syscalls(counted_run, (void *)(uintptr_t)engine, best);
-
-	for (int i = 1; !rc && best->all && i < COUNT_ATTEMPTS; i++) {
-		rc = count_syscalls(counted_run, (void *)(uintptr_t)engine, &c);
-		if (!rc && c.all < best->all)
-			*best = c;
-	}
-	return rc;
-}
-
-/*
- * A client that gets no answer for long sleeps in a futex, or looks whether its
- * engine still lives. That says nothing about the path where others keep the engine
- * off its core: there a few waits are let pass, and said; never where both cores
- * were free. Any other system call fails.
- */
-static int judge_count(const struct syscall_count *c, bool cores_free)
-{
-	if (!c->all) {
-		putchar('\n');
-		return 0;
-	}
-	if (c->all > c->waits) {
-		printf(", number %ld among them: FAIL\n", c->first);
-		return -1;
-	}
-	if (!cores_free && (uint32_t)c->waits <= COUNT_WAITS_MAX) {
-		printf(", all of them waits: two cores were not free, %u may pass\n",
-		       COUNT_WAITS_MAX);
-		return 0;
-	}
-	printf(", all of them waits; allowed with two cores %s: %u: FAIL\n",
-	       cores_free ? "free" : "not free", cores_free ? 0 : COUNT_WAITS_MAX);
-	return -1;
-}
-
-struct count {
-	const char *what;
 	int rc;
-	struct syscall_count best;
-};
 
-/* 0; -1: more than is allowed; SHOW_NOT_COUNTED: nobody may trace here. */
-static int print_count(const struct count *c, bool cores_free)
-{
-	if (c->rc) {
-		printf("  %-41s NOT COUNTED: %s\n", c->what, strerror(-c->rc));
-		return c->rc == -EPERM ? SHOW_NOT_COUNTED : -1;
+	if (machine_cores() < spinners) {
+		printf("  %-41s NOT COUNTED: it takes %u cores\n", what, spinners);
+		return SHOW_NOT_COUNTED;
 	}
-	printf("  %-41s %d in %u requests", c->what, c->best.all, COUNT_BATCHES * COUNT_BATCH);
-	return judge_count(&c->best, cores_free);
+	rc = count_syscalls(counted_run, (void *)(uintptr_t)engine, RING_SPIN_NS, &c);
+	if (rc) {
+		printf("  %-41s NOT COUNTED: %s\n", what, strerror(-rc));
+		return rc == -EPERM ? SHOW_NOT_COUNTED : -1;
+	}
+	printf("  %-41s 0 in %u requests", what, c.free * COUNT_BATCH);
+	if (c.waits)
+		printf(", %u waits", c.waits);
+	return judge_count(&c);
 }
 
-static bool two_cores_free(void)
-{
-	return machine_idle_cores() > 1.8;
-}
-
-/* The cores must be free before and after to be taken for free in between. */
 static int show_syscalls(void)
 {
-	struct count client = { .what = "system calls, client of a busy tentd" };
-	struct count caller = { .what = "system calls, client and engine, caller" };
-	bool cores_free = two_cores_free();
+	int client, caller;
 	struct daemon d;
-	int client_rc, caller_rc;
 
 	if (daemon_start(&d, "\"engine\": { " DAEMON_PATIENT ", \"idle\": \"busy\" }"))
 		return -1;
-	client.rc = count_best(d.url, &client.best);
+	client = count_and_print("system calls, client of a busy tentd", d.url, 2);
 	if (daemon_stop(&d))
 		return -1;
-	setenv("MC_TENT_CONF", "{ \"engine\": { \"idle\": \"busy\" } }", 1);
-	caller.rc = count_best("caller", &caller.best);
-	cores_free = cores_free && two_cores_free();
-	client_rc = print_count(&client, cores_free);
-	caller_rc = print_count(&caller, cores_free);
-	return client_rc < 0 || caller_rc < 0 ? -1 : client_rc ? client_rc : caller_rc;
+	setenv("MC_TENT_CONF", "{ \"engine\": { \"idle\": \"busy\" }, "
+	       "\"peers\": { \"enable\": false } }", 1);
+	caller = count_and_print("system calls, client and engine, caller", "caller", 1);
+	return client < 0 || caller < 0 ? -1 : client ? client : caller;
 }
 
 /* show_killed() is in perf/common/scene_killed.c. */
@@ -346,7 +339,7 @@ static const struct scene {
 } scenes[] = {
 	{ "refused", "a batch with one bad entry", show_refused },
 	{ "downgraded", "an unknown intent in compat mode, explained", show_downgraded },
-	{ "syscalls", "system calls between two marks", show_syscalls },
+	{ "syscalls", "system calls of a client", show_syscalls },
 	{ "killed", "a client that dies in mid-run", show_killed },
 };
 

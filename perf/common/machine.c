@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "perf/common/machine.h"
@@ -238,19 +237,6 @@ static void read_stat(uint64_t *busy, uint64_t *steal)
 		return;
 	*busy = user + nice + system;
 	*steal = stolen;
-}
-
-double machine_idle_cores(void)
-{
-	static const struct timespec fifth = { .tv_nsec = 200000000 };
-	uint64_t busy[2], steal[2], begin = clock_monotonic_ns();
-	double ticks;
-
-	read_stat(&busy[0], &steal[0]);
-	nanosleep(&fifth, NULL);
-	read_stat(&busy[1], &steal[1]);
-	ticks = (double)(clock_monotonic_ns() - begin) / 1e9 * (double)sysconf(_SC_CLK_TCK);
-	return machine_cores() - (double)(busy[1] - busy[0] + steal[1] - steal[0]) / ticks;
 }
 
 void machine_watch_begin(struct machine_watch *w)

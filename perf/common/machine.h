@@ -44,9 +44,6 @@ struct machine_watch {
 void machine_watch_begin(struct machine_watch *w);
 void machine_watch_end(const struct machine_watch *w, struct report *r);
 
-/* Usable cores with nothing to do, over the next fifth of a second, which it sleeps. */
-double machine_idle_cores(void);
-
 /* Bytes of memory that can be had without swapping; 0: unknown. */
 uint64_t machine_memory_available(void);
 

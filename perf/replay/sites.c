@@ -33,10 +33,10 @@ static void engine_json(const struct options *o, int core, char *json, size_t si
 /* In-process engines read the same JSON from the environment. */
 static int configure_in_process(const struct options *o)
 {
-	char members[256], json[272];
+	char members[256], json[320];
 
 	engine_json(o, o->engine_core, members, sizeof(members));
-	snprintf(json, sizeof(json), "{ %s }", members);
+	snprintf(json, sizeof(json), "{ %s, \"peers\": { \"enable\": false } }", members);
 	setenv("TENT_ENGINE", o->mode == MODE_CALLER ? "caller" : "thread", 1);
 	return setenv("MC_TENT_CONF", json, 1);
 }
