@@ -112,11 +112,8 @@ void trial_register(const struct trials *t, const struct trial *p, struct tent_c
 
 /* ---- one trial --------------------------------------------------------- */
 
-static void begin(struct trials *t, struct trial *p, const struct cause *c,
-		  struct tent_ring *ring)
+static void prepare(struct trials *t, struct trial *p, const struct cause *c)
 {
-	struct tent_request_v1 r;
-
 	p->number = t->nr++;
 	p->opcode = c->opcode ? c->opcode(p->number) :
 		    p->number & 1 ? TENT_OPCODE_READ : TENT_OPCODE_WRITE;
@@ -127,8 +124,13 @@ static void begin(struct trials *t, struct trial *p, const struct cause *c,
 	p->arrived = 0;
 	memset(p->from, byte_of(p, FROM), t->bytes);
 	memset(p->to, byte_of(p, TO), t->bytes);
-	r = engine_fix_request(p->opcode, p->mine, t->id,
-			       (void *)(uintptr_t)(t->targets + p->place * t->bytes), t->bytes);
+}
+
+static void begin(const struct trials *t, const struct trial *p, struct tent_ring *ring)
+{
+	struct tent_request_v1 r = engine_fix_request(p->opcode, p->mine, t->id,
+		(void *)(uintptr_t)(t->targets + p->place * t->bytes), t->bytes);
+
 	assert_int_equal(tent_ring_submit(ring, &r, 1, sizeof(r), p->number, 0), 0);
 }
 
@@ -253,7 +255,8 @@ uint8_t *trial_cancel(struct trials *t, struct trial *p)
 
 /* ---- many -------------------------------------------------------------- */
 
-/* Those whose turn it is were compared for long enough, or are waited for. */
+/* Those whose turn it is were compared for long enough, or are waited for. The first is
+ * not over before the last is ready. */
 static void begin_flight(struct trials *t, const struct cause *c)
 {
 	for (uint32_t i = 0; i < TRIAL_FLIGHT; i++) {
@@ -261,8 +264,10 @@ static void begin_flight(struct trials *t, const struct cause *c)
 
 		if (p->until_ns)
 			compare(t, p);
-		begin(t, p, c, t->rings[i]);
+		prepare(t, p, c);
 	}
+	for (uint32_t i = 0; i < TRIAL_FLIGHT; i++)
+		begin(t, t->flight[i], t->rings[i]);
 }
 
 static void strike(struct trials *t, struct trial *p, const struct cause *c)
