@@ -11,16 +11,13 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "tests/common/engine_fix.h"
 #include "tests/common/far.h"
-#include "tests/common/hosts.h"
-#include "tests/common/tentd.h"
+#include "tests/common/tentd_pair.h"
 #include "tests/common/trial.h"
-#include "tests/common/wire.h"
 
 #define FENCE_MS 300u		/* peers.md: the bound is fence_ms, whatever it is */
 #define KEEPALIVE_MS 100u
@@ -30,20 +27,16 @@
 
 static void lose(bool all);
 
-static struct hosts hosts;
-static bool permitted;
+static struct tentd_pair two;	/* the owner's, the user's */
 static struct trials trials = { .backend = "tcp", .bytes = 256 << 10, .lose = lose };
-static struct tentd daemons[2];	/* the owner's, the user's */
 static struct tent_client *owner, *user;
-static char secret[64];
 
 static int setup(void **state)
 {
 	(void)state;
-	wire_secret_file(secret, "two-hosts-that-know-each-other-0123456789");
-	permitted = hosts_open(&hosts);
-	if (permitted)
-		hosts_throttle(&hosts, MBIT_S);
+	tentd_pair_open(&two);
+	if (two.permitted)
+		hosts_throttle(&two.hosts, MBIT_S);
 	trials_open(&trials, -1);
 	return 0;
 }
@@ -52,9 +45,7 @@ static int teardown(void **state)
 {
 	(void)state;
 	trials_close(&trials);
-	if (permitted)
-		hosts_close(&hosts);
-	unlink(secret);
+	tentd_pair_close(&two);
 	return 0;
 }
 
@@ -62,31 +53,26 @@ static int teardown(void **state)
 
 static void start_at(int i, uint32_t timeout_ms, bool io_uring)
 {
-	char json[512];
+	char peers[128], more[192];
 
-	snprintf(json, sizeof(json), "{\"peers\": {\"enable\": true, \"secret_file\": \"%s\", "
-		 "\"keepalive_ms\": %u}, \"rpc_server_hostname\": \"" HOSTS_IPV4 "\", "
-		 "\"rpc_server_port\": 15000, \"engine\": {\"request_timeout_ms\": %u}, "
-		 "\"transports\": {\"tcp\": {\"fence_ms\": %u, \"chunk_bytes\": 16384, "
-		 "\"io_uring\": %s}}}", secret, KEEPALIVE_MS, i + 1, timeout_ms, FENCE_MS,
-		 io_uring ? "true" : "false");
-	tentd_prepare(&daemons[i]);
-	tentd_configure(&daemons[i], json);
-	hosts_enter(&hosts, i);
-	tentd_start_ready(&daemons[i], NULL);
-	hosts_enter(&hosts, -1);
+	snprintf(peers, sizeof(peers), "\"secret_file\": \"%s\", \"keepalive_ms\": %u",
+		 two.secret, KEEPALIVE_MS);
+	snprintf(more, sizeof(more), "\"engine\": {\"request_timeout_ms\": %u}, \"transports\": "
+		 "{\"tcp\": {\"fence_ms\": %u, \"chunk_bytes\": 16384, \"io_uring\": %s}}",
+		 timeout_ms, FENCE_MS, io_uring ? "true" : "false");
+	tentd_pair_start(&two, i, HOSTS_IPV4, peers, more);
 }
 
 static void open_owner(void)
 {
-	assert_int_equal(tent_client_attach(daemons[0].socket, "kv", &owner), 0);
+	assert_int_equal(tent_client_attach(two.daemons[0].socket, "kv", &owner), 0);
 	for (uint32_t i = 0; i < TRIAL_PLACES; i++)
 		trial_register(&trials, &trials.places[i], owner, true, false);
 }
 
 static void open_user(void)
 {
-	assert_int_equal(tent_client_attach(daemons[1].socket, NULL, &user), 0);
+	assert_int_equal(tent_client_attach(two.daemons[1].socket, NULL, &user), 0);
 	for (uint32_t i = 0; i < TRIAL_PLACES; i++)
 		trial_register(&trials, &trials.places[i], user, false, false);
 	trials_attach(&trials, user);
@@ -111,15 +97,12 @@ static void end(void)
 {
 	close_user();
 	tent_client_detach(owner);
-	for (int i = 0; i < 2; i++) {
-		assert_int_equal(tentd_end(&daemons[i], SIGTERM), 0);
-		tentd_cleanup(&daemons[i]);
-	}
+	tentd_pair_end(&two);
 }
 
 static void lose(bool all)
 {
-	hosts_lose(&hosts, all);
+	hosts_lose(&two.hosts, all);
 }
 
 /* A link that was lost is back, and what was unregistered is known again. */
@@ -130,7 +113,7 @@ static void await_segment(struct trials *t)
 
 static void run(const struct cause *c, uint32_t timeout_ms, bool io_uring, uint64_t bound_ms)
 {
-	if (!permitted)
+	if (!two.permitted)
 		skip();
 	trials.bound_ns = bound_ms * 1000000;
 	start(timeout_ms, io_uring);
@@ -207,14 +190,14 @@ static void memory_that_is_unregistered_is_left_alone(void **state)
 static void stop_user(struct trials *t)
 {
 	(void)t;
-	assert_int_equal(tentd_end(&daemons[1], SIGTERM), 0);
+	assert_int_equal(tentd_end(&two.daemons[1], SIGTERM), 0);
 }
 
 static void restart_user(struct trials *t)
 {
 	(void)t;
 	close_user();
-	tentd_cleanup(&daemons[1]);
+	tentd_cleanup(&two.daemons[1]);
 	start_at(1, NEVER_MS, true);
 	open_user();
 }
@@ -239,13 +222,13 @@ static int mostly_read(uint64_t number)
 static void kill_peer(struct trials *t)
 {
 	(void)t;
-	tentd_end(&daemons[0], SIGKILL);
+	tentd_end(&two.daemons[0], SIGKILL);
 }
 
 static void next_peer(struct trials *t)
 {
 	tent_client_detach(owner);
-	tentd_cleanup(&daemons[0]);
+	tentd_cleanup(&two.daemons[0]);
 	start_at(0, NEVER_MS, true);
 	open_owner();
 	far_expect_buffers(user, t->id, -TENT_RULE_TARGET_GONE);

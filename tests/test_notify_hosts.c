@@ -5,7 +5,6 @@
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -17,12 +16,11 @@
 #include <cmocka.h>
 #include <tent/rules.h>
 
+#include "tests/common/engine_fix.h"
 #include "tests/common/far.h"
-#include "tests/common/hosts.h"
 #include "tests/common/http.h"
 #include "tests/common/soak.h"
-#include "tests/common/tentd.h"
-#include "tests/common/wire.h"
+#include "tests/common/tentd_pair.h"
 
 #define PARTS 16u
 #define PART 65536u
@@ -30,10 +28,7 @@
 #define TEXT_SIZE 8192u		/* behind them: a notification that is sent */
 #define OTHER 54321u		/* another user */
 
-static struct hosts hosts;
-static bool permitted;
-static struct tentd daemons[2];
-static char secret[64];
+static struct tentd_pair two;
 
 /* A client: owners are on host 0, users on host 1. */
 struct party {
@@ -49,52 +44,31 @@ struct party {
 static int setup(void **state)
 {
 	(void)state;
-	wire_secret_file(secret, "two-hosts-that-know-each-other-0123456789");
-	permitted = hosts_open(&hosts);
+	tentd_pair_open(&two);
 	return 0;
 }
 
 static int teardown(void **state)
 {
 	(void)state;
-	if (permitted)
-		hosts_close(&hosts);
-	unlink(secret);
+	tentd_pair_close(&two);
 	return 0;
-}
-
-static void start_at(int i)
-{
-	char json[512], host[64];
-
-	snprintf(host, sizeof(host), HOSTS_IPV4, i + 1);
-	snprintf(json, sizeof(json), "{\"peers\": {\"enable\": true, \"secret_file\": \"%s\"}, "
-		 "\"rpc_server_hostname\": \"%s\", \"rpc_server_port\": 15000}", secret, host);
-	tentd_prepare(&daemons[i]);
-	tentd_configure(&daemons[i], json);
-	hosts_enter(&hosts, i);
-	tentd_start_ready(&daemons[i], NULL);
-	hosts_enter(&hosts, -1);
 }
 
 static int begin(void **state)
 {
 	(void)state;
-	for (int i = 0; permitted && i < 2; i++)
-		start_at(i);
+	for (int i = 0; two.permitted && i < 2; i++)
+		tentd_pair_start(&two, i, HOSTS_IPV4, NULL, NULL);
 	return 0;
 }
 
 static int end(void **state)
 {
-	int rc = 0;
-
 	(void)state;
-	for (int i = 0; permitted && i < 2; i++) {
-		rc |= tentd_end(&daemons[i], SIGTERM);
-		tentd_cleanup(&daemons[i]);
-	}
-	return rc;
+	if (two.permitted)
+		tentd_pair_end(&two);
+	return 0;
 }
 
 /* What a host's tentd counts, once it is as expected: it tells what was 0.1 s ago. */
@@ -103,7 +77,7 @@ static void expect_metric(int host, const char *name, long long expected)
 	static struct http_answer got;
 	const char *at;
 
-	hosts_enter(&hosts, host);
+	hosts_enter(&two.hosts, host);
 	do {
 		http_ask(9100, "GET", "/metrics", &got);
 		at = strstr(got.body, name);
@@ -111,7 +85,7 @@ static void expect_metric(int host, const char *name, long long expected)
 			at = strstr(at + 1, name);
 		assert_non_null(at);
 	} while (atoll(at + strlen(name)) < expected);
-	hosts_enter(&hosts, -1);
+	hosts_enter(&two.hosts, -1);
 	assert_int_equal(atoll(at + strlen(name)), expected);
 }
 
@@ -129,7 +103,7 @@ static void party_open(struct party *p, int host, const char *name, uint32_t uid
 
 	*p = (struct party){ .heard = 0 };
 	become(uid);
-	assert_int_equal(tent_client_attach(daemons[host].socket, name, &p->client), 0);
+	assert_int_equal(tent_client_attach(two.daemons[host].socket, name, &p->client), 0);
 	become(0);
 	assert_int_equal(tent_client_alloc(p->client, SIZE + TEXT_SIZE, "*", &memory), 0);
 	assert_int_equal(tent_client_register(p->client, memory, SIZE + TEXT_SIZE,
@@ -239,7 +213,7 @@ static void it_is_heard_once_and_behind_all_of_its_data(void **state)
 	tent_segment_id_t id;
 
 	(void)state;
-	if (!permitted)
+	if (!two.permitted)
 		skip();
 	party_open(&owner, 0, "kv", 0);
 	party_open(&user, 1, NULL, 0);
@@ -279,7 +253,7 @@ static void after_a_failure_nobody_hears(void **state)
 	tent_segment_id_t id, file;
 
 	(void)state;
-	if (!permitted)
+	if (!two.permitted)
 		skip();
 	party_open(&owner, 0, "kv", 0);
 	party_open(&user, 1, NULL, 0);
@@ -313,16 +287,16 @@ static void after_a_cut_nobody_hears(void **state)
 	tent_segment_id_t id;
 
 	(void)state;
-	if (!permitted)
+	if (!two.permitted)
 		skip();
 	party_open(&owner, 0, "kv", 0);
 	party_open(&user, 1, NULL, 0);
 	id = open_it(&user, &owner);
 	requests_to(&user, &owner, id, r);
-	hosts_cut(&hosts);
+	hosts_cut(&two.hosts);
 	submit(&user, r, PARTS, "n", "m");
 	assert_int_equal(reap(&user, PARTS), 0);
-	hosts_heal(&hosts);
+	hosts_heal(&two.hosts);
 	far_expect_buffers(user.client, id, 1);
 	send_alone(&user, id, "last");
 	listen_to(&owner);
@@ -341,7 +315,7 @@ static void one_that_is_too_long_is_refused_with_its_batch(void **state)
 	tent_segment_id_t id;
 
 	(void)state;
-	if (!permitted)
+	if (!two.permitted)
 		skip();
 	memset(name, 'n', sizeof(name) - 1);
 	memset(message, 'm', sizeof(message) - 1);
@@ -377,7 +351,7 @@ static void each_client_and_each_user_hears_only_of_its_own(void **state)
 	tent_segment_id_t ids[3];
 
 	(void)state;
-	if (!permitted)
+	if (!two.permitted)
 		skip();
 	party_open(&owners[0], 0, "a", 0);
 	party_open(&owners[1], 0, "b", 0);

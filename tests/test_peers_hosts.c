@@ -10,8 +10,6 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -21,73 +19,44 @@
 #include <cmocka.h>
 
 #include "tests/common/far.h"
-#include "tests/common/hosts.h"
-#include "tests/common/tentd.h"
+#include "tests/common/tentd_pair.h"
 #include "tests/common/wire.h"
 
 #define NR(list) (sizeof(list) / sizeof(list[0]))
 #define STRANGER 65534u
+#define WITH NULL		/* a secret */
 #define WITHOUT "\"insecure\": true"
 #define DEAD_AFTER_MS 3100	/* docs/peers.md: keepalive_ms of 1000 */
 
-static struct hosts hosts;
-static bool permitted;
-static struct tentd daemons[2];
-static char secret[64];
+static struct tentd_pair two;
 
 static int setup(void **state)
 {
 	(void)state;
-	wire_secret_file(secret, "two-hosts-that-know-each-other-0123456789");
-	permitted = hosts_open(&hosts);
+	tentd_pair_open(&two);
 	return 0;
 }
 
 static int teardown(void **state)
 {
 	(void)state;
-	if (permitted)
-		hosts_close(&hosts);
-	unlink(secret);
+	tentd_pair_close(&two);
 	return 0;
-}
-
-/* On each host a tentd that listens at that form of its address. */
-static void start_at(int i, const char *form, const char *security)
-{
-	char json[512], host[64];
-
-	snprintf(host, sizeof(host), form, i + 1);	/* forms of this file */
-	snprintf(json, sizeof(json), "{\"peers\": {\"enable\": true, %s}, \"rpc_server_hostname\": "
-		 "\"%s\", \"rpc_server_port\": 15000}", security, host);
-	tentd_prepare(&daemons[i]);
-	tentd_configure(&daemons[i], json);
-	hosts_enter(&hosts, i);
-	tentd_start_ready(&daemons[i], NULL);
-	hosts_enter(&hosts, -1);
 }
 
 static void start_both(const char *form, const char *security)
 {
-	if (!permitted)
+	if (!two.permitted)
 		skip();
 	for (int i = 0; i < 2; i++)
-		start_at(i, form, security);
-}
-
-static void end_both(void)
-{
-	for (int i = 0; i < 2; i++) {
-		assert_int_equal(tentd_end(&daemons[i], SIGTERM), 0);
-		tentd_cleanup(&daemons[i]);
-	}
+		tentd_pair_start(&two, i, form, security, NULL);
 }
 
 static struct tent_client *attach(int i, const char *name)
 {
 	struct tent_client *c;
 
-	assert_int_equal(tent_client_attach(daemons[i].socket, name, &c), 0);
+	assert_int_equal(tent_client_attach(two.daemons[i].socket, name, &c), 0);
 	return c;
 }
 
@@ -115,43 +84,35 @@ static void find_each_other(const char *form, const char *security)
 	}
 	for (int i = 0; i < 2; i++)
 		tent_client_detach(c[i]);
-	end_both();
-}
-
-static const char *with_secret(void)
-{
-	static char text[96];
-
-	snprintf(text, sizeof(text), "\"secret_file\": \"%s\"", secret);
-	return text;
+	tentd_pair_end(&two);
 }
 
 static void hosts_find_each_other_by_ipv4(void **state)
 {
 	(void)state;
 	find_each_other(HOSTS_IPV4, WITHOUT);
-	find_each_other(HOSTS_IPV4, with_secret());
+	find_each_other(HOSTS_IPV4, WITH);
 }
 
 static void hosts_find_each_other_by_ipv6(void **state)
 {
 	(void)state;
 	find_each_other("[" HOSTS_IPV6 "]", WITHOUT);
-	find_each_other(HOSTS_IPV6, with_secret());
+	find_each_other(HOSTS_IPV6, WITH);
 }
 
 static void hosts_find_each_other_by_a_link_local_address(void **state)
 {
 	(void)state;
 	find_each_other(HOSTS_LINK_LOCAL "%%" HOSTS_PORT, WITHOUT);
-	find_each_other(HOSTS_LINK_LOCAL "%%" HOSTS_PORT, with_secret());
+	find_each_other(HOSTS_LINK_LOCAL "%%" HOSTS_PORT, WITH);
 }
 
 static void hosts_find_each_other_by_name(void **state)
 {
 	(void)state;
 	find_each_other(HOSTS_NAME, WITHOUT);
-	find_each_other(HOSTS_NAME, with_secret());
+	find_each_other(HOSTS_NAME, WITH);
 }
 
 /* ---- whose is it ------------------------------------------------------- */
@@ -168,17 +129,17 @@ static void a_caller_from_elsewhere_is_nobody_of_this_host(void **state)
 	(void)state;
 	start_both(HOSTS_IPV4, WITHOUT);
 	owner = attach(0, "kv");
-	hosts_enter(&hosts, 0);
+	hosts_enter(&two.hosts, 0);
 	assert_int_equal(syscall(SYS_setresuid, -1, STRANGER, -1), 0);
 	listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	assert_int_equal(syscall(SYS_setresuid, -1, 0, -1), 0);
 	assert_int_equal(bind(listening, (struct sockaddr *)&a, sizeof(a)), 0);
 	assert_int_equal(listen(listening, 1), 0);
-	hosts_enter(&hosts, 1);
+	hosts_enter(&two.hosts, 1);
 	frame_reader_init(&w.reader, FRAME_MAX);
 	w.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	assert_int_equal(bind(w.fd, (struct sockaddr *)&a, sizeof(a)), 0);
-	hosts_enter(&hosts, -1);
+	hosts_enter(&two.hosts, -1);
 	a.sin_port = htons(15000);
 	a.sin_addr.s_addr = htonl(0x0a4d0001);
 	assert_int_equal(connect(w.fd, (struct sockaddr *)&a, sizeof(a)), 0);
@@ -190,7 +151,7 @@ static void a_caller_from_elsewhere_is_nobody_of_this_host(void **state)
 	wire_close(&w);
 	close(listening);
 	tent_client_detach(owner);
-	end_both();
+	tentd_pair_end(&two);
 }
 
 /* ---- the cable --------------------------------------------------------- */
@@ -211,14 +172,14 @@ static void a_cable_that_is_pulled_out_loses_the_peer_and_put_in_finds_it(void *
 	long began, ms;
 
 	(void)state;
-	start_both(HOSTS_IPV4, with_secret());
+	start_both(HOSTS_IPV4, WITH);
 	owner = attach(0, "kv");
 	engine_fix_memory(owner, 4096);
 	user = attach(1, NULL);
 	began = now_ms();		/* since then they have heard of each other */
 	id = far_open_it(user, tent_client_segment(owner));
 	for (int i = 0; i < 2; i++) {
-		hosts_cut(&hosts);
+		hosts_cut(&two.hosts);
 		far_expect_buffers(user, id, -TENT_RULE_TARGET_PEER);
 		ms = now_ms() - began;
 		assert_in_range(ms, 3000, 600000);
@@ -226,13 +187,13 @@ static void a_cable_that_is_pulled_out_loses_the_peer_and_put_in_finds_it(void *
 			print_message("took %ld ms, not %d\n", ms, DEAD_AFTER_MS);
 		engine_fix_memory(owner, 4096);
 		began = now_ms();
-		hosts_heal(&hosts);
+		hosts_heal(&two.hosts);
 		far_expect_buffers(user, id, i + 2);
 		assert_int_equal(far_open_it(user, tent_client_segment(owner)), id);
 	}
 	tent_client_detach(user);
 	tent_client_detach(owner);
-	end_both();
+	tentd_pair_end(&two);
 }
 
 static void a_cable_that_is_out_is_an_error_in_time(void **state)
@@ -242,15 +203,15 @@ static void a_cable_that_is_out_is_an_error_in_time(void **state)
 	long began = now_ms();
 
 	(void)state;
-	start_both(HOSTS_IPV6, with_secret());
+	start_both(HOSTS_IPV6, WITH);
 	user = attach(1, NULL);
-	hosts_cut(&hosts);
+	hosts_cut(&two.hosts);
 	assert_int_not_equal(tent_client_open_segment(user, "[fd77::1]:15000/kv", &id), 0);
 	assert_int_equal(engine_fix_rule(), TENT_RULE_SEGMENT_UNKNOWN);
 	assert_in_range(now_ms() - began, 0, 120000);	/* the kernel's connect(): 127 s */
-	hosts_heal(&hosts);
+	hosts_heal(&two.hosts);
 	tent_client_detach(user);
-	end_both();
+	tentd_pair_end(&two);
 }
 
 /* Its clients lose it, the peer finds another in its place. */
@@ -261,17 +222,17 @@ static void a_killed_engine_is_lost_and_its_successor_another(void **state)
 	char name[TENT_CTL_NAME_SIZE];
 
 	(void)state;
-	start_both(HOSTS_NAME, with_secret());
+	start_both(HOSTS_NAME, WITH);
 	owner = attach(0, "kv");
 	strcpy(name, tent_client_segment(owner));
 	engine_fix_memory(owner, 4096);
 	user = attach(1, NULL);
 	id = far_open_it(user, name);
-	tentd_end(&daemons[0], SIGKILL);
+	tentd_end(&two.daemons[0], SIGKILL);
 	far_expect_buffers(user, id, -TENT_RULE_TARGET_PEER);
 	tent_client_detach(owner);
-	tentd_cleanup(&daemons[0]);
-	start_at(0, HOSTS_NAME, with_secret());
+	tentd_cleanup(&two.daemons[0]);
+	tentd_pair_start(&two, 0, HOSTS_NAME, WITH, NULL);
 	owner = attach(0, "kv");
 	far_expect_buffers(user, id, -TENT_RULE_TARGET_GONE);
 	next = far_open_it(user, name);
@@ -279,7 +240,7 @@ static void a_killed_engine_is_lost_and_its_successor_another(void **state)
 	assert_int_equal(far_buffers(user, next), 0);
 	tent_client_detach(user);
 	tent_client_detach(owner);
-	end_both();
+	tentd_pair_end(&two);
 }
 
 int main(void)

@@ -13,64 +13,42 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "tests/common/engine_fix.h"
 #include "tests/common/far.h"
-#include "tests/common/hosts.h"
 #include "tests/common/random.h"
 #include "tests/common/soak.h"
-#include "tests/common/tentd.h"
-#include "tests/common/wire.h"
+#include "tests/common/tentd_pair.h"
 
 #define SIZE ((uint64_t)8 << 20)
 #define PARTS 32
 #define PART (SIZE / PARTS)
 
-static struct hosts hosts;
-static bool permitted;
-static struct tentd daemons[2];
-static char secret[64];
+static struct tentd_pair two;
 
 static int setup(void **state)
 {
 	(void)state;
-	wire_secret_file(secret, "two-hosts-that-know-each-other-0123456789");
-	permitted = hosts_open(&hosts);
+	tentd_pair_open(&two);
 	return 0;
 }
 
 static int teardown(void **state)
 {
 	(void)state;
-	if (permitted)
-		hosts_close(&hosts);
-	unlink(secret);
+	tentd_pair_close(&two);
 	return 0;
 }
 
+/* extra: members of transports/tcp. */
 static void start_at(int i, const char *form, const char *extra)
 {
-	char json[512], host[64];
+	char more[128];
 
-	snprintf(host, sizeof(host), form, i + 1);	/* forms of this file */
-	snprintf(json, sizeof(json), "{\"peers\": {\"enable\": true, \"secret_file\": \"%s\"}, "
-		 "\"rpc_server_hostname\": \"%s\", \"rpc_server_port\": 15000, "
-		 "\"transports\": {\"tcp\": {%s}}}", secret, host, extra);
-	tentd_prepare(&daemons[i]);
-	tentd_configure(&daemons[i], json);
-	hosts_enter(&hosts, i);
-	tentd_start_ready(&daemons[i], NULL);
-	hosts_enter(&hosts, -1);
-}
-
-static void end_both(void)
-{
-	for (int i = 0; i < 2; i++) {
-		assert_int_equal(tentd_end(&daemons[i], SIGTERM), 0);
-		tentd_cleanup(&daemons[i]);
-	}
+	snprintf(more, sizeof(more), "\"transports\": {\"tcp\": {%s}}", extra);
+	tentd_pair_start(&two, i, form, NULL, more);
 }
 
 /* ---- an owner on host 0, a user on host 1 ------------------------------ */
@@ -94,13 +72,13 @@ static uint8_t *memory_of(struct tent_client *c)
 
 static void open_owner(struct pair *p)
 {
-	assert_int_equal(tent_client_attach(daemons[0].socket, "kv", &p->owner), 0);
+	assert_int_equal(tent_client_attach(two.daemons[0].socket, "kv", &p->owner), 0);
 	p->theirs = memory_of(p->owner);
 }
 
 static void open_user(struct pair *p)
 {
-	assert_int_equal(tent_client_attach(daemons[1].socket, NULL, &p->user), 0);
+	assert_int_equal(tent_client_attach(two.daemons[1].socket, NULL, &p->user), 0);
 	p->mine = memory_of(p->user);
 	p->ring = engine_fix_ring(p->user);
 	p->id = far_open_it(p->user, tent_client_segment(p->owner));
@@ -167,14 +145,14 @@ static void bytes_travel_by_every_form_of_address(void **state)
 	struct pair p;
 
 	(void)state;
-	if (!permitted)
+	if (!two.permitted)
 		skip();
 	for (uint32_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
 		pair_open(&p, forms[i], i & 1 ? "\"io_uring\": false" : "");
 		expect_all(&p, TENT_OPCODE_WRITE, 2 * i + 1);
 		expect_all(&p, TENT_OPCODE_READ, 2 * i + 2);
 		pair_close(&p);
-		end_both();
+		tentd_pair_end(&two);
 	}
 }
 
@@ -194,7 +172,7 @@ static void private_memory_is_refused_at_either_end(void **state)
 	struct pair p;
 
 	(void)state;
-	if (!permitted)
+	if (!two.permitted)
 		skip();
 	pair_open(&p, HOSTS_IPV4, "");
 	assert_int_equal(tent_client_register(p.user, here, PART, TENT_PERM_LOCAL_READ_WRITE,
@@ -223,7 +201,7 @@ static void private_memory_is_refused_at_either_end(void **state)
 	fill(p.mine, PART, 2);
 	assert_memory_equal(there, p.mine, PART);
 	pair_close(&p);
-	end_both();
+	tentd_pair_end(&two);
 	free(there);
 	free(here);
 }
@@ -254,14 +232,14 @@ static void a_cable_that_is_pulled_out_ends_what_is_under_way(void **state)
 	long began = now_ms();		/* since then they have heard of each other */
 
 	(void)state;
-	if (!permitted)
+	if (!two.permitted)
 		skip();
 	pair_open(&p, HOSTS_IPV4, "");
 	for (int round = 0; round < 2; round++) {
 		int opcode = round ? TENT_OPCODE_READ : TENT_OPCODE_WRITE;
 
 		expect_all(&p, opcode, (uint32_t)round + 1);
-		hosts_cut(&hosts);
+		hosts_cut(&two.hosts);
 		submit_all(&p, opcode);
 		check_ends(&p, -1, &completed);
 		assert_int_equal(completed, 0);
@@ -269,12 +247,12 @@ static void a_cable_that_is_pulled_out_ends_what_is_under_way(void **state)
 		if (now_ms() - began > 5500)	/* docs/peers.md: 3.1 s and 2 s */
 			print_message("took %ld ms\n", now_ms() - began);
 		began = now_ms();
-		hosts_heal(&hosts);
+		hosts_heal(&two.hosts);
 		far_expect_buffers(p.user, p.id, 1);
 		expect_all(&p, opcode, (uint32_t)round + 10);
 	}
 	pair_close(&p);
-	end_both();
+	tentd_pair_end(&two);
 }
 
 /* The owner's memory is a memory file that this process has: it can be looked at when
@@ -287,7 +265,7 @@ static void a_daemon_that_is_killed_leaves_no_success_without_its_bytes(void **s
 	int completed = 0;
 
 	(void)state;
-	if (!permitted)
+	if (!two.permitted)
 		skip();
 	print_message("seed %llu\n", (unsigned long long)chance);
 	pair_open(&p, HOSTS_IPV4, "");
@@ -298,10 +276,10 @@ static void a_daemon_that_is_killed_leaves_no_success_without_its_bytes(void **s
 		fill(opcode == TENT_OPCODE_WRITE ? p.mine : p.theirs, SIZE, i);
 		submit_all(&p, opcode);
 		nanosleep(&pause, NULL);
-		tentd_end(&daemons[0], SIGKILL);
+		tentd_end(&two.daemons[0], SIGKILL);
 		check_ends(&p, opcode, &completed);
 		tent_client_detach(p.owner);
-		tentd_cleanup(&daemons[0]);
+		tentd_cleanup(&two.daemons[0]);
 		start_at(0, HOSTS_IPV4, "");
 		open_owner(&p);
 		far_expect_buffers(p.user, p.id, -TENT_RULE_TARGET_GONE);
@@ -311,7 +289,7 @@ static void a_daemon_that_is_killed_leaves_no_success_without_its_bytes(void **s
 	}
 	print_message("%d of %u were complete\n", completed, rounds * PARTS);
 	pair_close(&p);
-	end_both();
+	tentd_pair_end(&two);
 }
 
 /* The same from the other side: whoever asked is dead, and the owner's memory is left
@@ -323,7 +301,7 @@ static void a_daemon_that_asked_and_is_killed_is_left(void **state)
 	struct pair p;
 
 	(void)state;
-	if (!permitted)
+	if (!two.permitted)
 		skip();
 	print_message("seed %llu\n", (unsigned long long)chance);
 	pair_open(&p, HOSTS_IPV4, "");
@@ -332,10 +310,10 @@ static void a_daemon_that_asked_and_is_killed_is_left(void **state)
 
 		submit_all(&p, i & 1 ? TENT_OPCODE_READ : TENT_OPCODE_WRITE);
 		nanosleep(&pause, NULL);
-		tentd_end(&daemons[1], SIGKILL);
+		tentd_end(&two.daemons[1], SIGKILL);
 		tent_ring_close(p.ring);
 		tent_client_detach(p.user);
-		tentd_cleanup(&daemons[1]);
+		tentd_cleanup(&two.daemons[1]);
 		assert_int_equal(tent_client_unregister(p.owner, p.theirs, SIZE), 0);
 		memset(p.theirs, 0x99, SIZE);
 		start_at(1, HOSTS_IPV4, "");
@@ -346,7 +324,7 @@ static void a_daemon_that_asked_and_is_killed_is_left(void **state)
 		expect_all(&p, TENT_OPCODE_READ, i + 1000);
 	}
 	pair_close(&p);
-	end_both();
+	tentd_pair_end(&two);
 }
 
 /* ---- another way ------------------------------------------------------- */
@@ -361,9 +339,9 @@ static void filter_data(char verb)
 
 	snprintf(command, sizeof(command), "iptables -%c OUTPUT -p tcp --dport %d "
 		 "-j REJECT --reject-with tcp-reset", verb, DATA_PORT);
-	hosts_enter(&hosts, 1);
+	hosts_enter(&two.hosts, 1);
 	assert_int_equal(system(command), 0);
-	hosts_enter(&hosts, -1);
+	hosts_enter(&two.hosts, -1);
 }
 
 static void submit_by_tcp(struct pair *p, int opcode, uint64_t part)
@@ -407,7 +385,7 @@ static void what_a_cut_connection_carried_goes_on_unless_it_may_still_land(void 
 	struct pair p;
 
 	(void)state;
-	if (!permitted)
+	if (!two.permitted)
 		skip();
 	pair_open(&p, HOSTS_IPV4, WITH_NULL);
 	for (int opcode = TENT_OPCODE_READ; opcode <= TENT_OPCODE_WRITE; opcode++) {
@@ -432,7 +410,7 @@ static void what_a_cut_connection_carried_goes_on_unless_it_may_still_land(void 
 				    !memcmp(p.theirs + part * PART, p.theirs + part * PART + 1,
 					    PART - 1));
 	pair_close(&p);
-	end_both();
+	tentd_pair_end(&two);
 }
 
 int main(void)
