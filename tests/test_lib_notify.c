@@ -424,18 +424,11 @@ static void many_batches_have_one_each(enum lib_mode mode)
 	X(a_segment_that_is_not_open_is_refused)				\
 	X(many_batches_have_one_each)
 
-#define BODIES(name)								\
-static void name##_in_a_thread(void **state) { (void)state; name(LIB_THREAD); }	\
-static void name##_in_a_caller(void **state) { (void)state; name(LIB_CALLER); }	\
-static void name##_in_a_daemon(void **state) { (void)state; name(LIB_DAEMON); }
-TESTS(BODIES)
+TESTS(LIB_TESTS)
 
 int main(void)
 {
-#define ROWS(name)								\
-	cmocka_unit_test(name##_in_a_thread), cmocka_unit_test(name##_in_a_caller), \
-	cmocka_unit_test(name##_in_a_daemon),
-	const struct CMUnitTest tests[] = { TESTS(ROWS) };
+	const struct CMUnitTest tests[] = { TESTS(LIB_ROWS) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

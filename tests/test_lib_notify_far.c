@@ -15,50 +15,8 @@
 #include <tent/ctl.h>
 #include <tent/tentring.h>
 
-#include "tests/common/lib_fix.h"
+#include "tests/common/lib_far.h"
 #include "tests/common/tentd.h"
-
-#define SIZE 65536
-
-/* However slow the machine is, nobody is silent. */
-static const char *const peers[] = {
-	"peers/enable=true", "rpc_server_hostname=127.0.0.1", "peers/keepalive_ms=20000", NULL
-};
-
-struct far {
-	struct lib_fix here, there;	/* there: a tentd alone */
-	struct tent_client *owner;
-	uint8_t *memory;		/* the owner's */
-	tent_segment_id_t id;
-};
-
-static void far_own(struct far *f)
-{
-	void *memory;
-
-	assert_int_equal(tent_client_attach(f->there.tentd->socket, "kv", &f->owner), 0);
-	assert_int_equal(tent_client_alloc(f->owner, SIZE, NULL, &memory), 0);
-	assert_int_equal(tent_client_register(f->owner, memory, SIZE, TENT_PERM_GLOBAL_READ_WRITE,
-					      NULL, 0), 0);
-	f->memory = memory;
-}
-
-static void far_open(struct far *f, enum lib_mode mode)
-{
-	memset(f, 0, sizeof(*f));
-	lib_fix_tentd(&f->there, peers);
-	far_own(f);
-	lib_fix_start(&f->here, mode, SIZE, peers);
-	assert_int_equal(tent_open_segment(f->here.engine, &f->id,
-					   tent_client_segment(f->owner)), 0);
-}
-
-static void far_close(struct far *f)
-{
-	lib_fix_stop(&f->here);
-	tent_client_detach(f->owner);
-	lib_fix_kill(&f->there, SIGTERM);
-}
 
 struct heard {
 	int nr;
@@ -76,12 +34,13 @@ static int hear(void *context, const char *name, uint32_t name_length, const cha
 	return 0;
 }
 
-static void listen_to(struct far *f, struct heard *h)
+static void listen_to(struct lib_far *f, struct heard *h)
 {
 	assert_true(tent_client_take_notifs(f->owner, hear, h) >= 0);
 }
 
-static tent_batch_id_t write_far(struct far *f, size_t nr, const char *name, const char *message)
+static tent_batch_id_t write_far(struct lib_far *f, size_t nr, const char *name,
+				 const char *message)
 {
 	tent_batch_id_t batch = tent_allocate_batch(f->here.engine, nr);
 	tent_request_v1_t r[16];
@@ -99,11 +58,11 @@ static void it_comes_behind_its_data(enum lib_mode mode)
 {
 	struct heard h = { 0 };
 	tent_batch_id_t batch;
-	struct far f;
+	struct lib_far f;
 
-	far_open(&f, mode);
+	lib_far_open(&f, mode, NULL);
 	for (uint32_t round = 1; round <= 20; round++) {
-		lib_fix_pattern(f.here.memory, SIZE, round);
+		lib_fix_pattern(f.here.memory, LIB_FAR_SIZE, round);
 		batch = write_far(&f, 16, "landed", "kv");
 		while (h.nr < (int)round) {
 			tent_status_t s;
@@ -111,23 +70,23 @@ static void it_comes_behind_its_data(enum lib_mode mode)
 			assert_int_equal(tent_overall_status(f.here.engine, batch, &s), 0);
 			listen_to(&f, &h);
 		}
-		assert_memory_equal(f.memory, f.here.memory, SIZE);
+		assert_memory_equal(f.memory, f.here.memory, LIB_FAR_SIZE);
 		assert_string_equal(h.message, "kv");
 		assert_int_equal(lib_fix_wait(f.here.engine, batch).status,
 				 TENT_STATUS_COMPLETED);
 		tent_free_batch(f.here.engine, batch);
 	}
 	assert_int_equal(h.nr, 20);
-	far_close(&f);
+	lib_far_close(&f);
 }
 
 static void alone_it_is_there_when_the_call_returns(enum lib_mode mode)
 {
 	struct heard h = { 0 };
 	char message[4096];
-	struct far f;
+	struct lib_far f;
 
-	far_open(&f, mode);
+	lib_far_open(&f, mode, NULL);
 	memset(message, 0xe4, sizeof(message));
 	message[4095] = '\0';
 	assert_int_equal(tent_send_notifs(f.here.engine, f.id, "n", message), 0);
@@ -135,7 +94,7 @@ static void alone_it_is_there_when_the_call_returns(enum lib_mode mode)
 	assert_int_equal(h.nr, 1);
 	assert_string_equal(h.name, "n");
 	assert_string_equal(h.message, message);
-	far_close(&f);
+	lib_far_close(&f);
 }
 
 /* One that takes none: its sender is told, and goes on with others. */
@@ -143,10 +102,10 @@ static void a_receiver_without_room_is_the_senders_to_know(enum lib_mode mode)
 {
 	struct heard h = { 0 };
 	char message[4096];
-	struct far f;
+	struct lib_far f;
 	int nr = 0;
 
-	far_open(&f, mode);
+	lib_far_open(&f, mode, NULL);
 	memset(message, 'm', sizeof(message));
 	message[4095] = '\0';
 	while (tent_send_notifs(f.here.engine, f.id, "n", message) == 0)
@@ -156,32 +115,32 @@ static void a_receiver_without_room_is_the_senders_to_know(enum lib_mode mode)
 	listen_to(&f, &h);
 	assert_int_equal(h.nr, nr);
 	assert_int_equal(tent_send_notifs(f.here.engine, f.id, "n", message), 0);
-	far_close(&f);
+	lib_far_close(&f);
 }
 
 /* The next owner of the name is somebody else. */
 static void whoever_comes_after_the_owner_hears_nothing(enum lib_mode mode)
 {
 	struct heard h = { 0 };
-	struct far f;
+	struct lib_far f;
 
-	far_open(&f, mode);
+	lib_far_open(&f, mode, NULL);
 	tent_client_detach(f.owner);
-	far_own(&f);
+	lib_far_own(&f);
 	assert_int_equal(tent_send_notifs(f.here.engine, f.id, "n", "m"), -1);
 	assert_int_equal(lib_fix_error().error, TENT_ERR_OWNER_GONE);
 	listen_to(&f, &h);
 	assert_int_equal(h.nr, 0);
-	far_close(&f);
+	lib_far_close(&f);
 }
 
 /* Killed, while batches with notifications are on their way to it: each call ends. */
 static void an_engine_that_is_killed_hears_nothing_and_nobody_hangs(enum lib_mode mode)
 {
 	tent_batch_id_t batch[8];
-	struct far f;
+	struct lib_far f;
 
-	far_open(&f, mode);
+	lib_far_open(&f, mode, NULL);
 	for (int i = 0; i < 8; i++)
 		batch[i] = write_far(&f, 4, "n", "m");
 	lib_fix_kill(&f.there, SIGKILL);
@@ -201,18 +160,11 @@ static void an_engine_that_is_killed_hears_nothing_and_nobody_hangs(enum lib_mod
 	X(whoever_comes_after_the_owner_hears_nothing)				\
 	X(an_engine_that_is_killed_hears_nothing_and_nobody_hangs)
 
-#define BODIES(name)								\
-static void name##_from_a_thread(void **state) { (void)state; name(LIB_THREAD); } \
-static void name##_from_a_caller(void **state) { (void)state; name(LIB_CALLER); } \
-static void name##_from_a_daemon(void **state) { (void)state; name(LIB_DAEMON); }
-TESTS(BODIES)
+TESTS(LIB_TESTS)
 
 int main(void)
 {
-#define ROWS(name)								\
-	cmocka_unit_test(name##_from_a_thread), cmocka_unit_test(name##_from_a_caller), \
-	cmocka_unit_test(name##_from_a_daemon),
-	const struct CMUnitTest tests[] = { TESTS(ROWS) };
+	const struct CMUnitTest tests[] = { TESTS(LIB_ROWS) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

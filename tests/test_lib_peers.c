@@ -16,69 +16,20 @@
 #include <tent/tentring.h>
 
 #include "tests/common/asleep.h"
-#include "tests/common/lib_fix.h"
+#include "tests/common/lib_far.h"
 #include "tests/common/soak.h"
 #include "tests/common/tentd.h"
 
-#define SIZE 65536
 #define SECOND_NS 1000000000ull
 #define LONG_NS (60 * SECOND_NS)
 #define MANY (IS_SANITIZED ? 20000u : 100000u)	/* blocks, more than a ring has slots */
 #define BLOCK 40u		/* bytes of one */
 
-/* However slow the machine is, nobody is silent; and where one is to be lost for it. */
-static const char *const patient[] = {
-	"peers/enable=true", "rpc_server_hostname=127.0.0.1", "peers/keepalive_ms=20000", NULL
-};
-static const char *const busy[] = {
-	"peers/enable=true", "rpc_server_hostname=127.0.0.1", "peers/keepalive_ms=20000",
-	"engine/request_timeout_ms=3600000", NULL
-};
-static const char *const quick[] = {
-	"peers/enable=true", "rpc_server_hostname=127.0.0.1", "peers/keepalive_ms=500", NULL
-};
+static const char *const busy[] = { LIB_FAR_PATIENT, "engine/request_timeout_ms=3600000", NULL };
+/* Where one is to be lost. */
+static const char *const quick[] = { LIB_FAR_PEERS, "peers/keepalive_ms=500", NULL };
 
-struct far {
-	struct lib_fix here, there;	/* there: a tentd alone */
-	struct tent_client *owner;
-	uint8_t *memory;		/* the owner's */
-	tent_segment_id_t id;
-};
-
-static void far_own(struct far *f)
-{
-	void *memory;
-
-	assert_int_equal(tent_client_attach(f->there.tentd->socket, "kv", &f->owner), 0);
-	assert_int_equal(tent_client_alloc(f->owner, SIZE, NULL, &memory), 0);
-	assert_int_equal(tent_client_register(f->owner, memory, SIZE / 2,
-					      TENT_PERM_GLOBAL_READ_WRITE, NULL, 0), 0);
-	f->memory = memory;
-}
-
-static void far_open_as(struct far *f, enum lib_mode mode, const char *const *peers)
-{
-	memset(f, 0, sizeof(*f));
-	lib_fix_tentd(&f->there, peers);
-	far_own(f);
-	lib_fix_start(&f->here, mode, SIZE, peers);
-	assert_int_equal(tent_open_segment(f->here.engine, &f->id,
-					   tent_client_segment(f->owner)), 0);
-}
-
-static void far_open(struct far *f, enum lib_mode mode)
-{
-	far_open_as(f, mode, patient);
-}
-
-static void far_close(struct far *f)
-{
-	lib_fix_stop(&f->here);
-	tent_client_detach(f->owner);
-	lib_fix_kill(&f->there, SIGTERM);
-}
-
-static int buffers(const struct far *f)
+static int buffers(const struct lib_far *f)
 {
 	tent_segment_info_t info;
 	int rc = tent_get_segment_info(f->here.engine, f->id, &info), nr = info.num_buffers;
@@ -91,26 +42,26 @@ static int buffers(const struct far *f)
 
 static void a_peer_that_answers_is_connected_and_tells_of_changes(enum lib_mode mode)
 {
-	struct far f;
+	struct lib_far f;
 
-	far_open(&f, mode);
+	lib_far_open(&f, mode, NULL);
 	assert_int_equal(tent_connect_segment(f.here.engine, f.id, LONG_NS), 0);
 	assert_int_equal(buffers(&f), 1);
-	assert_int_equal(tent_client_register(f.owner, f.memory + SIZE / 2, SIZE / 2,
+	assert_int_equal(tent_client_register(f.owner, f.memory + LIB_FAR_SIZE, LIB_FAR_SIZE,
 					      TENT_PERM_GLOBAL_READ_WRITE, NULL, 0), 0);
 	while (buffers(&f) != 2)
 		;
 	assert_int_equal(tent_connect_segment(f.here.engine, f.id, LONG_NS), 0);
-	far_close(&f);
+	lib_far_close(&f);
 }
 
 /* Stopped, it is silent: nobody can tell it from a network that is away. */
 static void a_lost_peer_is_waited_for_until_it_is_back(enum lib_mode mode)
 {
 	uint64_t began;
-	struct far f;
+	struct lib_far f;
 
-	far_open_as(&f, mode, quick);
+	lib_far_open(&f, mode, quick);
 	stop_process(f.there.tentd->program.pid);
 	while (tent_connect_segment(f.here.engine, f.id, 0) == 0)
 		;
@@ -123,38 +74,38 @@ static void a_lost_peer_is_waited_for_until_it_is_back(enum lib_mode mode)
 	assert_int_equal(tent_connect_segment(f.here.engine, f.id, LONG_NS), 0);
 	while (buffers(&f) != 1)
 		;	/* it may be silent again where it gets no CPU */
-	far_close(&f);
+	lib_far_close(&f);
 }
 
 /* Its name finds the next owner, its handle nobody. */
 static void an_owner_that_leaves_is_gone_for_good(enum lib_mode mode)
 {
 	tent_segment_id_t next;
-	struct far f;
+	struct lib_far f;
 
-	far_open(&f, mode);
+	lib_far_open(&f, mode, NULL);
 	tent_client_detach(f.owner);
 	while (tent_connect_segment(f.here.engine, f.id, 0) == 0)
 		;
 	assert_int_equal(tent_connect_segment(f.here.engine, f.id, LONG_NS), TENT_ERR_OWNER_GONE);
-	far_own(&f);
+	lib_far_own(&f);
 	assert_int_equal(tent_open_segment(f.here.engine, &next, tent_client_segment(f.owner)), 0);
 	assert_int_not_equal(next, f.id);
 	assert_int_equal(tent_connect_segment(f.here.engine, next, LONG_NS), 0);
 	assert_int_equal(tent_connect_segment(f.here.engine, f.id, 0), TENT_ERR_OWNER_GONE);
-	far_close(&f);
+	lib_far_close(&f);
 }
 
 static void a_peer_that_is_not_there_is_an_error(enum lib_mode mode)
 {
 	tent_segment_id_t id = 7;
-	struct far f;
+	struct lib_far f;
 
-	far_open(&f, mode);
+	lib_far_open(&f, mode, NULL);
 	assert_int_equal(tent_open_segment(f.here.engine, &id, "127.0.0.1:9/kv"),
 			 TENT_ERR_PEER_UNREACHABLE);
 	assert_int_equal(id, 7);
-	far_close(&f);
+	lib_far_close(&f);
 }
 
 /* Each block to the place of another one, and back to its own. */
@@ -163,9 +114,9 @@ static void many_small_blocks_of_one_batch_arrive(enum lib_mode mode)
 	tent_request_v1_t *r = calloc(MANY, sizeof(*r));
 	void *mine, *theirs;
 	tent_batch_id_t batch;
-	struct far f;
+	struct lib_far f;
 
-	far_open_as(&f, mode, busy);
+	lib_far_open(&f, mode, busy);
 	assert_int_equal(tent_client_alloc(f.owner, MANY * BLOCK, NULL, &theirs), 0);
 	assert_int_equal(tent_client_register(f.owner, theirs, MANY * BLOCK,
 					      TENT_PERM_GLOBAL_READ_WRITE, NULL, 0), 0);
@@ -192,7 +143,7 @@ static void many_small_blocks_of_one_batch_arrive(enum lib_mode mode)
 		assert_memory_equal((uint8_t *)theirs + (MANY - 1 - i) * BLOCK,
 				    (uint8_t *)mine + i * BLOCK, BLOCK);
 	assert_memory_equal((uint8_t *)mine + MANY * BLOCK, mine, MANY * BLOCK);
-	far_close(&f);
+	lib_far_close(&f);
 	free(r);
 }
 
@@ -203,18 +154,11 @@ static void many_small_blocks_of_one_batch_arrive(enum lib_mode mode)
 	X(a_peer_that_is_not_there_is_an_error)					\
 	X(many_small_blocks_of_one_batch_arrive)
 
-#define BODIES(name)								\
-static void name##_to_a_thread(void **state) { (void)state; name(LIB_THREAD); }	\
-static void name##_to_a_caller(void **state) { (void)state; name(LIB_CALLER); }	\
-static void name##_to_a_daemon(void **state) { (void)state; name(LIB_DAEMON); }
-TESTS(BODIES)
+TESTS(LIB_TESTS)
 
 int main(void)
 {
-#define ROWS(name)								\
-	cmocka_unit_test(name##_to_a_thread), cmocka_unit_test(name##_to_a_caller), \
-	cmocka_unit_test(name##_to_a_daemon),
-	const struct CMUnitTest tests[] = { TESTS(ROWS) };
+	const struct CMUnitTest tests[] = { TESTS(LIB_ROWS) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

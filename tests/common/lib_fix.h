@@ -47,6 +47,15 @@ tent_error_info_t lib_fix_error(void);
 /* Deterministic bytes. */
 void lib_fix_pattern(uint8_t *to, size_t size, uint32_t seed);
 
+/* Of a void name(enum lib_mode mode): a test with each kind of engine, and their rows. */
+#define LIB_TESTS(name)								\
+static void name##_in_a_thread(void **state) { (void)state; name(LIB_THREAD); }	\
+static void name##_in_a_caller(void **state) { (void)state; name(LIB_CALLER); }	\
+static void name##_in_a_daemon(void **state) { (void)state; name(LIB_DAEMON); }
+#define LIB_ROWS(name)								\
+	cmocka_unit_test(name##_in_a_thread), cmocka_unit_test(name##_in_a_caller), \
+	cmocka_unit_test(name##_in_a_daemon),
+
 /* Path of something built beside the running test program ("tools/tentd"). */
 void lib_fix_path(const char *name, char *path, size_t size);
 
