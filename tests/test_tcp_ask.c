@@ -12,7 +12,7 @@
 #include "ring/clock.h"
 #include "tests/test_tcp_stage.h"
 
-#define FENCE_MS 2000u	/* half of it for an answer, half for a fence */
+#define FENCE_MS 2000	/* half of it for an answer, half for a fence */
 
 /* ---- what it says ------------------------------------------------------ */
 
@@ -391,90 +391,16 @@ static void what_had_not_begun_goes_on_over_a_new_connection(void **state)
 	stage_close(&s);
 }
 
-static void tune_base(struct engine_config *c)
-{
-	wire_tune(c);
-	wire_set(c, "peers/keepalive_ms", "20000");
-	wire_set(c, "transports/tcp/chunk_bytes", "65536");
-	wire_set(c, "transports/tcp/crc32c", "true");
-	wire_set(c, "engine/priorities", "false");
-}
+#define BASE "transports/tcp/chunk_bytes", "65536", "engine/priorities", "false"
+#define TEXT(n) #n
+#define FENCE_IN(ms) "transports/tcp/fence_ms", TEXT(ms)
+#define BY_EPOLL "transports/tcp/io_uring", "false"
 
-/* For answers however late they come. */
-static void tune_patient(struct engine_config *c)
-{
-	tune_base(c);
-	wire_set(c, "transports/tcp/fence_ms", "60000");
-}
-
-static void tune_by_epoll(struct engine_config *c)
-{
-	tune_patient(c);
-	wire_set(c, "transports/tcp/io_uring", "false");
-}
-
-static void tune_fenced(struct engine_config *c)
-{
-	char text[16];
-
-	tune_base(c);
-	snprintf(text, sizeof(text), "%u", FENCE_MS);
-	wire_set(c, "transports/tcp/fence_ms", text);
-}
-
-static void tune_fenced_by_epoll(struct engine_config *c)
-{
-	tune_fenced(c);
-	wire_set(c, "transports/tcp/io_uring", "false");
-}
-
-static void tune_unfenced(struct engine_config *c)
-{
-	tune_base(c);
-	wire_set(c, "transports/tcp/fence_ms", "200");
-}
-
-static int patient(void **state)
-{
-	(void)state;
-	engine_fix_start(&one, tune_patient);
-	return 0;
-}
-
-static int by_epoll(void **state)
-{
-	(void)state;
-	engine_fix_start(&one, tune_by_epoll);
-	return 0;
-}
-
-static int fenced(void **state)
-{
-	(void)state;
-	engine_fix_start(&one, tune_fenced);
-	return 0;
-}
-
-static int fenced_by_epoll(void **state)
-{
-	(void)state;
-	engine_fix_start(&one, tune_fenced_by_epoll);
-	return 0;
-}
-
-static int unconfirmed(void **state)
-{
-	(void)state;
-	engine_fix_start(&one, tune_unfenced);
-	return 0;
-}
-
-static int stop(void **state)
-{
-	(void)state;
-	engine_fix_stop(&one);
-	return 0;
-}
+STAGE_SETUP(patient, BASE, FENCE_IN(60000))	/* for answers however late they come */
+STAGE_SETUP(by_epoll, BASE, FENCE_IN(60000), BY_EPOLL)
+STAGE_SETUP(fenced, BASE, FENCE_IN(FENCE_MS))
+STAGE_SETUP(fenced_by_epoll, BASE, FENCE_IN(FENCE_MS), BY_EPOLL)
+STAGE_SETUP(unconfirmed, BASE, FENCE_IN(200))
 
 int main(void)
 {
@@ -501,11 +427,11 @@ int main(void)
 	};
 	int failed = 0;
 
-	failed += cmocka_run_group_tests_name("in time", in_time, patient, stop);
-	failed += cmocka_run_group_tests_name("out of time", out_of_time, patient, stop);
-	failed += cmocka_run_group_tests_name("the same by epoll", out_of_time, by_epoll, stop);
-	failed += cmocka_run_group_tests_name("fenced", asked, fenced, stop);
-	failed += cmocka_run_group_tests_name("the same by epoll", asked, fenced_by_epoll, stop);
-	failed += cmocka_run_group_tests_name("unfenced", unfenced, unconfirmed, stop);
+	failed += cmocka_run_group_tests_name("in time", in_time, patient, stage_stop);
+	failed += cmocka_run_group_tests_name("out of time", out_of_time, patient, stage_stop);
+	failed += cmocka_run_group_tests_name("the same by epoll", out_of_time, by_epoll, stage_stop);
+	failed += cmocka_run_group_tests_name("fenced", asked, fenced, stage_stop);
+	failed += cmocka_run_group_tests_name("the same by epoll", asked, fenced_by_epoll, stage_stop);
+	failed += cmocka_run_group_tests_name("unfenced", unfenced, unconfirmed, stage_stop);
 	return failed;
 }

@@ -186,53 +186,16 @@ static void a_link_that_is_back_is_used_again(void **state)
 	stage_close(&s);
 }
 
-static void tune_base(struct engine_config *c)
-{
-	wire_tune(c);
-	wire_set(c, "peers/keepalive_ms", "20000");
-	wire_set(c, "transports/tcp/crc32c", "true");
-	wire_set(c, "transports/null/enable", "true");
-	wire_set(c, "engine/request_timeout_ms", "60000");
-	wire_set(c, "failover/error_threshold", "2");
-	wire_set(c, "failover/error_window_ms", "3600000");
-	wire_set(c, "failover/cooldown_ms", "3600000");
-}
+#define BASE(fence_ms)								\
+	"transports/null/enable", "true", "engine/request_timeout_ms", "60000",	\
+	"failover/error_threshold", "2", "failover/error_window_ms", "3600000",	\
+	"failover/cooldown_ms", "3600000", "transports/tcp/fence_ms", fence_ms
 
-static void tune_patient(struct engine_config *c)
-{
-	tune_base(c);
-	wire_set(c, "transports/tcp/fence_ms", "60000");
-}
-
-static void tune_unfenced(struct engine_config *c)
-{
-	tune_base(c);
-	wire_set(c, "transports/tcp/fence_ms", "200");
-}
-
-static int patient(void **state)
-{
-	(void)state;
-	engine_fix_start(&one, tune_patient);
-	return 0;
-}
-
-static int unconfirmed(void **state)
-{
-	(void)state;
-	engine_fix_start(&one, tune_unfenced);
-	return 0;
-}
-
-static int stop(void **state)
-{
-	(void)state;
-	engine_fix_stop(&one);
-	return 0;
-}
+STAGE_SETUP(patient, BASE("60000"))
+STAGE_SETUP(unconfirmed, BASE("200"))
 
 /* Each with an engine of its own: what failed is remembered. */
-#define WITH(start, test) cmocka_unit_test_setup_teardown(test, start, stop)
+#define WITH(start, test) cmocka_unit_test_setup_teardown(test, start, stage_stop)
 
 int main(void)
 {

@@ -17,6 +17,36 @@
 #define CHUNK 65536u
 #define TOKEN "0123456789abcdef00000000000000ff"
 
+/* Setups: `one`, patient with who plays the peer, and with these keys and values. */
+static const char *const *stage_keys;
+
+static inline void stage_tune(struct engine_config *c)
+{
+	wire_tune(c);
+	wire_set(c, "peers/keepalive_ms", "20000");
+	wire_set(c, "transports/tcp/crc32c", "true");
+	for (const char *const *key = stage_keys; *key; key += 2)
+		wire_set(c, key[0], key[1]);
+}
+
+#define STAGE_SETUP(name, ...)							\
+static int name(void **state)							\
+{										\
+	static const char *const keys[] = { __VA_ARGS__, NULL };		\
+										\
+	(void)state;								\
+	stage_keys = keys;							\
+	engine_fix_start(&one, stage_tune);					\
+	return 0;								\
+}
+
+static inline int stage_stop(void **state)
+{
+	(void)state;
+	engine_fix_stop(&one);
+	return 0;
+}
+
 struct stage {
 	int listener, data_listener;
 	uint16_t data_port;

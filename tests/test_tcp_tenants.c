@@ -218,28 +218,7 @@ static void tenants_that_are_never_idle_take_turns_with_one_too_many(void **stat
 	stage_close(&stage);
 }
 
-static void tune(struct engine_config *c)
-{
-	wire_tune(c);
-	wire_set(c, "peers/keepalive_ms", "20000");
-	wire_set(c, "transports/tcp/chunk_bytes", "65536");
-	wire_set(c, "transports/tcp/crc32c", "true");
-	wire_set(c, "engine/priorities", "false");
-}
-
-static int patient(void **state)
-{
-	(void)state;
-	engine_fix_start(&one, tune);
-	return 0;
-}
-
-static int stop(void **state)
-{
-	(void)state;
-	engine_fix_stop(&one);
-	return 0;
-}
+STAGE_SETUP(patient, "transports/tcp/chunk_bytes", "65536", "engine/priorities", "false")
 
 int main(void)
 {
@@ -250,5 +229,5 @@ int main(void)
 		cmocka_unit_test(tenants_that_are_never_idle_take_turns_with_one_too_many),
 	};
 
-	return cmocka_run_group_tests(tests, patient, stop);
+	return cmocka_run_group_tests(tests, patient, stage_stop);
 }
