@@ -23,6 +23,7 @@
 #include <rdma/rdma_cma.h>
 
 #include "sim/hca/judges/loop.h"
+#include "sim/hca/tests/common/asleep.h"
 
 static int nr_descriptors(void)
 {
@@ -222,12 +223,15 @@ static void nothing_is_left_open(void)
 	CHECK(nr_descriptors() == before);
 }
 
+static pid_t waiter;
+
 static void *wait_for_ever(void *arg)
 {
 	struct loop *l = arg;
 	struct ibv_cq *cq;
 	void *context;
 
+	__atomic_store_n(&waiter, gettid(), __ATOMIC_RELAXED);
 	ibv_get_cq_event(l->channel, &cq, &context);
 	return NULL;
 }
@@ -241,7 +245,9 @@ static void a_cancelled_wait_leaves_nothing_open(void)
 
 	loop_make(&l);
 	CHECK(!pthread_create(&thread, NULL, wait_for_ever, &l));
-	usleep(20000);
+	while (!__atomic_load_n(&waiter, __ATOMIC_RELAXED))
+		sched_yield();
+	await_sleep(getpid(), waiter);
 	CHECK(!pthread_cancel(thread));
 	CHECK(!pthread_join(thread, &result) && result == PTHREAD_CANCELED);
 	loop_drop(&l);
