@@ -369,13 +369,10 @@ check-vectors: deps deps-python
 	@$(MAKE) --no-print-directory $(LIBS) $(TOOLS) $(DOORS) python
 	@PYTHON=$(PYTHON) tests/vectors.sh thread caller tentd ring cpp pybind transfer
 
-# Fenced ends are struck in mid-transfer: a thread sanitizer holds up who watches for that, and
-# hundreds are over before. asan runs them.
-NOT_tsan = $(B)/tests/test_fenced_shm $(B)/tests/test_fenced_file $(B)/tests/test_fenced_tcp
 asan tsan: deps
 	@$(MAKE) --no-print-directory SAN=$@ B=$(B)/$@ PLAIN=$(B) check-san
 check-san: $(TOOLS) tests
-	@tests/run.sh $(filter-out $(ALONE) $(NOT_$(SAN)),$(TESTS)) -- $(ALONE)
+	@tests/run.sh $(filter-out $(ALONE),$(TESTS)) -- $(ALONE)
 
 # What goes by time takes two minutes each, and the software ConnectX ten. The neighbour is
 # judged here only, and last: on a machine that others use it says little.

@@ -18,17 +18,6 @@
 #define IS_SANITIZED false
 #endif
 
-#if defined(__SANITIZE_THREAD__)
-#define IS_THREAD_SANITIZED true
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define IS_THREAD_SANITIZED true
-#endif
-#endif
-#ifndef IS_THREAD_SANITIZED
-#define IS_THREAD_SANITIZED false
-#endif
-
 static inline bool is_soak(void)
 {
 	return getenv("TENT_SOAK") != NULL;

@@ -21,8 +21,6 @@
 #include "tests/common/soak.h"
 #include "tests/common/trial.h"
 
-/* A thread sanitizer holds up who watches: hundreds are over before one is struck in time. It
- * judges how threads meet, and they do in each. */
 #define COUNTED 100u
 #define TRIES_MAX 10000u		/* for one that counts: on a busy machine many are over before */
 #define CANCEL_DATA UINT64_MAX
@@ -328,7 +326,7 @@ static void fly(struct trials *t, const struct cause *c)
 
 void trials_run(struct trials *t, const struct cause *c)
 {
-	uint32_t wanted = IS_THREAD_SANITIZED ? 1 : soak_rounds(COUNTED);
+	uint32_t wanted = soak_rounds(COUNTED);
 	uint64_t first = t->nr;
 
 	t->counted = t->over = t->unfenced = t->others = 0;
