@@ -15,22 +15,21 @@
 #include <unistd.h>
 
 #include "dv/backend.h"
-#include "dv/rdma.h"
+#include "dv/rdma_load.h"
 #include "ring/clock.h"
 #include "ring/wake.h"
 
-#define TICK_NS 10000000	/* between two looks at deadlines */
+#define TICK_NS 10000000u	/* between two looks at deadlines */
 
 /* ---- control ----------------------------------------------------------- */
 
-static void set_ticking(struct rdma_instance *inst, bool on)
+static void set_tick(struct rdma_instance *inst, uint32_t ns)
 {
-	struct itimerspec t = { .it_interval = { 0, on ? TICK_NS : 0 },
-				.it_value = { 0, on ? TICK_NS : 0 } };
+	struct itimerspec t = { .it_interval = { 0, ns }, .it_value = { 0, ns } };
 
-	if (inst->ticking == on)
+	if (inst->tick_ns == ns)
 		return;
-	inst->ticking = on;
+	inst->tick_ns = ns;
 	timerfd_settime(inst->timer_fd, 0, &t, NULL);
 }
 
@@ -39,7 +38,7 @@ static void rdma_ready(struct backend_instance *base)
 	struct rdma_instance *inst = (struct rdma_instance *)base;
 	struct rdma_note *n, *next;
 	uint64_t now;
-	bool calls, pauses;
+	bool calls, pauses, loads;
 
 	wake_event_drain(inst->event_fd);
 	wake_event_drain(inst->timer_fd);
@@ -51,7 +50,8 @@ static void rdma_ready(struct backend_instance *base)
 	now = clock_monotonic_ns();
 	calls = rdma_call_patrol(inst, now);
 	pauses = rdma_route_patrol(inst, now);
-	set_ticking(inst, calls || pauses);
+	loads = rdma_load_patrol(inst, now);
+	set_tick(inst, calls || pauses ? TICK_NS : loads ? RDMA_SAMPLE_NS : 0);
 }
 
 static int watch(struct rdma_instance *inst, int fd)
@@ -102,6 +102,7 @@ static void rdma_destroy(struct backend_instance *base)
 		close(inst->event_fd);
 	if (inst->timer_fd >= 0)
 		close(inst->timer_fd);
+	free(inst->loads);
 	free(inst);
 }
 
@@ -114,11 +115,14 @@ static int rdma_create(struct backend_instance **out, const struct backend_optio
 		return -ENOMEM;
 	inst->base.ops = &rdma_backend;
 	inst->o = o->rdma;
+	inst->loads = calloc(1, sizeof(*inst->loads));
 	LIST_INIT(&inst->tenants);
 	LIST_INIT(&inst->peers);
 	LIST_INIT(&inst->conns);
 	LIST_INIT(&inst->served);
 	rc = open_fds(inst);
+	if (!inst->loads)
+		rc = -ENOMEM;
 	if (rc < 0)
 		rdma_destroy(&inst->base);
 	else
@@ -256,6 +260,8 @@ const struct backend rdma_backend = {
 	.post = rdma_post,
 	.wired = &wired,
 	.facts = rdma_facts,
+	.load_tell = rdma_load_tell,
+	.loads = rdma_load_get,
 	.poll = rdma_poll,
 	.cancel = rdma_cancel,
 };

@@ -13,6 +13,7 @@
  *   rdma_issue.c   the poller: jobs become WQEs, by the lane that has least to do
  *   rdma_line.c    the poller: connections come, break, and what was lost with them
  *   rdma_queue.c   the poller's turn
+ *   rdma_load.c    what rails have to do, for those who ask
  *
  * Every device of ours is a rail, numbered by name, and leads to the peer's rail of the same
  * number, where it has one. An engine has a connection,
@@ -271,7 +272,8 @@ struct rdma_instance {
 	/* control's */
 	struct wired_link wire;
 	int epoll_fd, event_fd, timer_fd;
-	bool ticking;
+	uint64_t tick_ns;	/* of the timer, 0: it is off */
+	struct rdma_loads *loads; /* see rdma_load.h */
 	uint64_t pinning_bytes;	/* of all rails, that are to be pinned */
 	uint64_t pinned_bytes;	/* the part that is; any thread adds to it */
 	uint64_t last_id;

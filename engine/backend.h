@@ -226,6 +226,13 @@ struct wired_ops {
 };
 #define WIRED_KEYS_SIZE 1024u
 
+/* What one network interface has to do. */
+struct nic_load {
+	char name[64];
+	uint64_t out_bytes;	/* handed to it and not ended */
+	double bandwidth;	/* bytes a second that it was handed of late */
+};
+
 /* A backend that moves memory of GPUs. Control, all of it; may block. */
 struct device_ops {
 	/* Is the range of r memory of a GPU of this process? 1: it gets r->device. 0: not.
@@ -307,6 +314,10 @@ struct backend {
 	 * to do, beside event_fd; or -1. */
 	int (*wait_fd)(const struct backend_queue *queue);
 
+	/* Optional, together: it drives network interfaces. Poller: tells control what of the
+	 * queue's is out. Control, once all queues have: at most max loads; how many. */
+	void (*load_tell)(struct backend_queue *queue);
+	uint32_t (*loads)(struct backend_instance *inst, struct nic_load *loads, uint32_t max);
 	/* Optional. Control. How it does its work, and how much, in one line for people. */
 	void (*facts)(const struct backend_instance *inst, char *text, size_t size);
 

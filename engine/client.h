@@ -9,7 +9,7 @@
  *   memory.c         what it registered        buffers.c   mappings behind that
  *   chore.c errand.c  what of this takes long or for ever
  *   segments.c       what it opened            inbox.c     what it was sent
- *   query.c explain.c  what it asks
+ *   query*.c explain.c what it asks
  *
  * A client is served one message at a time. A reply that needs pollers or takes long is
  * sent when its round or chore is over; until then the client is busy, its socket is not

@@ -23,6 +23,7 @@ enum poller_command_type {
 	POLLER_CLOSE_RING,	/* ring: end its work with rule; answered once none is left */
 	POLLER_NOTICE_BACK,	/* notice: was the control thread's, see notice.h */
 	POLLER_DROP_REGION,	/* region: end what touches it; answered once nothing does */
+	POLLER_TELL_LOAD,	/* each backend: load_tell() */
 	POLLER_STOP		/* end everything with rule and leave the loop */
 };
 

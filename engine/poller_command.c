@@ -199,6 +199,15 @@ static bool drop_region(struct poller *p, struct poller_command *c)
 	return false;
 }
 
+/* ---- load -------------------------------------------------------------- */
+
+static void tell_load(const struct poller *p)
+{
+	for (uint32_t i = 0; i < p->nr_queues; i++)
+		if (p->queues[i]->ops->load_tell)
+			p->queues[i]->ops->load_tell(p->queues[i]);
+}
+
 /* ---- all of them ------------------------------------------------------- */
 
 static bool carry_out(struct poller *p, struct poller_command *c)
@@ -214,6 +223,9 @@ static bool carry_out(struct poller *p, struct poller_command *c)
 		return true;
 	case POLLER_DROP_REGION:
 		return drop_region(p, c);
+	case POLLER_TELL_LOAD:
+		tell_load(p);
+		return true;
 	case POLLER_STOP:
 		return stop(p, c);
 	}

@@ -304,7 +304,7 @@ void client_query(struct engine *e, struct client *c, struct ctl_message *m)
 	const struct tent_ctl_query *q = (const void *)m->bytes;
 	bool explain = q->what == TENT_QUERY_EXPLAIN;
 
-	if (q->what < TENT_QUERY_CLIENTS || q->what > TENT_QUERY_RELOAD ||
+	if (q->what < TENT_QUERY_CLIENTS || q->what > TENT_QUERY_NICS ||
 	    m->nr_fds != explain || (!explain && q->count)) {
 		client_refuse_text(e, c, TENT_RULE_CTL_MESSAGE, q->what,
 				   "query %u is none, or has too much or too little with it",
@@ -315,6 +315,8 @@ void client_query(struct engine *e, struct client *c, struct ctl_message *m)
 		client_refuse(e, c, TENT_RULE_CTL_DENIED, c->peer.uid);
 	} else if (q->what == TENT_QUERY_RELOAD) {
 		client_ask_reload(e, c);
+	} else if (q->what == TENT_QUERY_NICS) {
+		client_ask_nics(e, c);
 	} else {
 		client_reply_json(e, c, q->what == TENT_QUERY_CLIENTS ? clients_json(e, c) :
 				  q->what == TENT_QUERY_SEGMENTS ? segments_json(e) :

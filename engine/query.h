@@ -31,6 +31,9 @@ json_t *pollers_json(const struct engine *e);
 /* query_metrics.c: {totals, transfers, ...} for TENT_QUERY_METRICS. */
 json_t *metrics_json(const struct engine *e, const struct client *asks);
 
+/* query_nics.c: {nics} for TENT_QUERY_NICS: the client waits until pollers have told. */
+void client_ask_nics(struct engine *e, struct client *c);
+
 /* query_peers.c: {peers, callers, ...} for TENT_QUERY_PEERS. */
 json_t *peers_json(const struct engine *e);
 /* Adds the segments of other engines that are open here, as rows like those of our own. */

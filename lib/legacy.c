@@ -81,11 +81,15 @@ void tent_free_notifs(tent_notifi_info *info)
 
 int tent_get_nic_load_stats(tent_engine_t engine, tent_nic_load_stat_t *stats, size_t *count)
 {
-	if (!lib_engine_find(engine))
+	struct lib_engine *e = lib_engine_enter(engine);
+	int rc;
+
+	if (!e)
 		return -1;
-	if (!stats || !count)
-		return answer(lib_fail_null(stats ? "count" : "stats"));
-	*count = 0;
-	return answer(lib_fail_text(TENT_ERR_UNSUPPORTED, TENT_RULE_NOT_BUILT, "call",
-				    "this build drives no network interface"));
+	if (stats && count)
+		rc = lib_nic_loads(e, stats, count);
+	else
+		rc = lib_fail_null(stats ? "count" : "stats");
+	lib_engine_leave(e);
+	return answer(rc);
 }

@@ -93,6 +93,7 @@ static inline void lib_unlock(uint32_t *word)
 
 struct lib_ring;
 struct tent_notifi_info;
+struct tent_nic_load_stat;
 
 struct lib_engine {
 	uint64_t handle;		/* L5; 0 while it is nobody's */
@@ -370,5 +371,10 @@ int lib_send_notification(struct lib_engine *e, uint64_t handle, const char *nam
 			  const char *message);
 /* Those that came; *info is always written. 0 or a category. */
 int lib_receive_notifications(struct lib_engine *e, struct tent_notifi_info *info);
+
+/* ---- network interfaces (nics.c) --------------------------------------------------- */
+
+/* *count in: room, out: interfaces that there are; 0 after a failure. 0 or a category. */
+int lib_nic_loads(struct lib_engine *e, struct tent_nic_load_stat *stats, size_t *count);
 
 #endif /* TENT_LIB_LIB_H */

@@ -247,7 +247,7 @@ static int stranger_asks(struct engine_fix *f)
 	char *json;
 
 	need(tent_client_observe(f->path, &c) == 0);
-	for (uint32_t what = TENT_QUERY_CLIENTS; what <= TENT_QUERY_RELOAD; what++) {
+	for (uint32_t what = TENT_QUERY_CLIENTS; what <= TENT_QUERY_NICS; what++) {
 		if (what == TENT_QUERY_EXPLAIN)
 			continue;	/* about nobody but who asks */
 		need(tent_client_query(c, what, &json) == TENT_ERR_POLICY_DENIED);
@@ -268,7 +268,7 @@ static void strangers_learn_nothing_about_others(void **state)
 
 static void unknown_queries_are_refused(void **state)
 {
-	static const uint32_t whats[] = { 0, 8, 9, UINT32_MAX };
+	static const uint32_t whats[] = { 0, 9, 10, UINT32_MAX };
 	struct desk d;
 	char *json;
 

@@ -201,7 +201,8 @@ enum tent_query {
 	TENT_QUERY_EXPLAIN = 4,	/* request carries 1 fd: memfd of count slots, then cells */
 	TENT_QUERY_PEERS = 5,	/* as STATS */
 	TENT_QUERY_METRICS = 6,	/* as STATS */
-	TENT_QUERY_RELOAD = 7	/* as STATS; has tentd read its configuration again */
+	TENT_QUERY_RELOAD = 7,	/* as STATS; has tentd read its configuration again */
+	TENT_QUERY_NICS = 8	/* as STATS */
 };
 struct tent_ctl_query {
 	struct tent_ctl_head head;

@@ -113,8 +113,9 @@ int tent_submit_notif(tent_engine_t engine, tent_batch_id_t batch_id,
 		      tent_request_t *entries, size_t count, const char *name,
 		      const char *message);
 
-/* *count in: capacity, out: number of interfaces. This build drives none: -1,
- * UNSUPPORTED, and *count becomes 0. */
+/* *count in: capacity, out: number of interfaces that the engine drives itself; an
+ * engine without any answers 0. -1 and CAPACITY if they are more: none is written.
+ * tentd tells its own user and root; everybody else is denied, and *count becomes 0. */
 int tent_get_nic_load_stats(tent_engine_t engine, tent_nic_load_stat_t *stats,
 			    size_t *count);
 
