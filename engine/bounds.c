@@ -46,38 +46,78 @@ void bounds_close(struct bounds_account **list)
 
 /* ---- counting ---------------------------------------------------------- */
 
-/* The rule that stands against one more; 0: there is room. */
-static uint16_t full_rule(const struct bounds_account *a, const struct qos_terms *terms,
-			  const struct transfer *t)
+/* What is in flight of an intent. */
+struct load {
+	uint64_t bytes, requests;
+};
+
+static struct load load_of(const struct bounds_account *a, uint8_t intent)
 {
-	const uint8_t intent = transfer_intent(t);
-	uint64_t bytes = 0, requests = 0;
+	struct load l = { 0, 0 };
 
 	for (uint32_t i = 0; i < a->nr; i++) {
-		bytes += load_relaxed(&a->shares[i].bytes[intent]);
-		requests += load_relaxed(&a->shares[i].requests[intent]);
+		l.bytes += load_relaxed(&a->shares[i].bytes[intent]);
+		l.requests += load_relaxed(&a->shares[i].requests[intent]);
 	}
-	if (terms->given & QOS_HAS_REQUESTS && requests >= terms->max_inflight_requests)
+	return l;
+}
+
+/* The rule that so much breaks; 0: none. */
+static uint16_t rule_against(const struct qos_terms *terms, struct load l)
+{
+	if (terms->given & QOS_HAS_REQUESTS && l.requests > terms->max_inflight_requests)
 		return TENT_RULE_INFLIGHT_REQUESTS;
-	if (terms->given & QOS_HAS_BYTES && (t->length > terms->max_inflight_bytes ||
-					     bytes > terms->max_inflight_bytes - t->length))
+	if (terms->given & QOS_HAS_BYTES && l.bytes > terms->max_inflight_bytes)
 		return TENT_RULE_INFLIGHT_BYTES;
 	return 0;
 }
 
-static void count(struct bounds_share *s, struct transfer *t)
+/* The rule that stands against one more; 0: there is room. */
+static uint16_t full_rule(const struct bounds_account *a, const struct qos_terms *terms,
+			  const struct transfer *t)
+{
+	struct load l = load_of(a, transfer_intent(t));
+
+	l.requests++;
+	if (__builtin_add_overflow(l.bytes, t->length, &l.bytes))
+		l.bytes = UINT64_MAX;
+	return rule_against(terms, l);
+}
+
+static void add_to(struct bounds_share *s, const struct transfer *t)
 {
 	stat_add(&s->bytes[transfer_intent(t)], t->length);
 	level_add(&s->requests[transfer_intent(t)], 1);
-	t->flags |= TRANSFER_F_COUNTED;
+}
+
+static void take_off(struct bounds_share *s, const struct transfer *t)
+{
+	stat_add(&s->bytes[transfer_intent(t)], -t->length);
+	level_add(&s->requests[transfer_intent(t)], -1u);
+}
+
+/* Counts it if there is room. 0, or the rule that stands against it. */
+static uint16_t count(struct bounds_share *s, const struct qos_terms *terms, struct transfer *t)
+{
+	uint16_t rule = full_rule(s->account, terms, t);
+
+	if (rule)
+		return rule;
+	add_to(s, t);
+	if (s->account->nr > 1) {
+		full_fence();	/* F7, pairs with itself in other pollers */
+		rule = rule_against(terms, load_of(s->account, transfer_intent(t)));
+	}
+	if (rule)
+		take_off(s, t);
+	else
+		t->flags |= TRANSFER_F_COUNTED;
+	return rule;
 }
 
 void bounds_ended(struct transfer *t)
 {
-	struct bounds_share *s = t->ring->share;
-
-	stat_add(&s->bytes[transfer_intent(t)], -t->length);
-	level_add(&s->requests[transfer_intent(t)], -1u);
+	take_off(t->ring->share, t);
 	t->ring->nr_bounded--;
 }
 
@@ -150,6 +190,7 @@ bool bounds_admit(struct poller *p, struct ring_state *r, struct transfer *t)
 	/* A7, pairs with R7 in contracts.c */
 	const struct contract *c = load_acquire(&r->space->contract);
 	const struct qos_terms *terms = terms_of(c, t);
+	bool waits;
 	uint16_t rule;
 
 	t->flags &= (uint16_t)~TRANSFER_F_BOUND;
@@ -157,28 +198,25 @@ bool bounds_admit(struct poller *p, struct ring_state *r, struct transfer *t)
 		return true;
 	if (!r->nr_bounded)	/* its tenant may be another one now */
 		r->share = &c->account->shares[p->o.index];
-	rule = full_rule(r->share->account, terms, t);
+	waits = waits_before(r->share, t);
+	rule = waits ? full_rule(r->share->account, terms, t) : count(r->share, terms, t);
 	if (rule && !may_wait(terms)) {
 		complete_with(p, t, rule);
 		return false;
 	}
 	r->nr_bounded++;
-	if (!rule && !waits_before(r->share, t)) {
-		count(r->share, t);
-		return true;
-	}
-	hold(p, r->share, t);
-	return false;
+	if (rule || waits)
+		hold(p, r->share, t);
+	return !rule && !waits;
 }
 
 /* ---- letting go -------------------------------------------------------- */
 
-static void begin(struct poller *p, struct bounds_share *s, struct transfer *t, bool counted)
+/* Counted, if anything bounds it. */
+static void begin(struct poller *p, struct bounds_share *s, struct transfer *t)
 {
 	take_held(p, s, t);
-	if (counted)
-		count(s, t);
-	else
+	if (!(t->flags & TRANSFER_F_COUNTED))
 		t->ring->nr_bounded--;
 	sched_enter(p, t->ring, t, ticks_now());
 }
@@ -189,10 +227,10 @@ static bool release_one(struct poller *p, struct bounds_share *s, struct transfe
 	/* A7, pairs with R7 in contracts.c */
 	const struct contract *c = load_acquire(&t->ring->space->contract);
 	const struct qos_terms *terms = terms_of(c, t);
-	uint16_t rule = terms ? full_rule(s->account, terms, t) : 0;
+	uint16_t rule = terms ? count(s, terms, t) : 0;
 
 	if (!rule) {
-		begin(p, s, t, terms != NULL);
+		begin(p, s, t);
 		return true;
 	}
 	if (t->length <= terms->max_inflight_bytes || !(terms->given & QOS_HAS_BYTES))

@@ -8,8 +8,9 @@
  *
  * A tenant's account lives as long as the engine, so that a request is taken off the one
  * that it was put on, whatever contracts say meanwhile. Each poller counts in a share of its
- * own and only reads the others': with several pollers a tenant of several users may have a
- * request of each poller too many for a moment.
+ * own and only reads the others'. Where there are several, one that begins is counted before
+ * it looks at the others' shares again (F7), so of those that begin at the same time at most
+ * as many do as there is room for; it may be that fewer do, and the rest with the next turn.
  */
 #ifndef TENT_ENGINE_BOUNDS_H
 #define TENT_ENGINE_BOUNDS_H

@@ -11,6 +11,7 @@
  *                              (in the slot: covered by R1/A1)
  *   F5/F5  want_wake           client will sleep <-> engine has published
  *   F6/F6  NEED_WAKE           engine will sleep <-> client has published
+ *   F7/F7  what is in flight   poller counts one <-> another counts one
  *   R7/A7  region table        control thread    -> poller
  *   R8/A8  poller command      control thread    -> poller, and its answer back
  *   R9/A9  guarded range       control thread    -> SIGBUS handler

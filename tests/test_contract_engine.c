@@ -499,6 +499,77 @@ static void bounds_hold_in_a_running_engine_until_a_reload_lifts_them(void **sta
 	engine_fix_stop(&f);
 }
 
+#define STUCK_NULL "\"shm\":{\"enable\":false},"				\
+		   "\"null\":{\"enable\":true,\"faults\":\"pending=2,hold\"}"
+
+/* Of what a poller gets every second one stays with the transport until it is asked back. */
+static void one_at_a_time_of_two_users(struct engine_config *c)
+{
+	char json[512];
+
+	snprintf(json, sizeof(json),
+		 "{\"transports\":{" STUCK_NULL "},\"authorization\":{\"tenants\":["
+		 "{\"name\":\"a\",\"uids\":[0,%u]}]},"
+		 "\"qos\":{\"version\":1,\"defaults\":{\"max_inflight_requests\":1}}}", STRANGER);
+	apply(c, json);
+	c->nr_pollers = 2;
+}
+
+static int move_one(struct engine_fix *f)
+{
+	struct tent_client *c;
+	struct tent_ring *ring;
+	struct tent_completion done;
+	void *m;
+
+	need(tent_client_attach(f->path, NULL, &c) == 0);
+	need(tent_client_alloc(c, 4096, NULL, &m) == 0);
+	need(tent_client_register(c, m, 4096, TENT_PERM_LOCAL_READ_WRITE, NULL, 0) == 0);
+	need(tent_ring_open(c, 0, 0, &ring) == 0);
+	done = engine_fix_move(ring, TENT_OPCODE_WRITE, m, 0, (uint8_t *)m + 64, 64);
+	return done.status != TENT_STATUS_COMPLETED;
+}
+
+static void cancel(struct tent_ring *ring, uint64_t user_data)
+{
+	struct tent_slot *s = tent_ring_slot(ring, 0);
+
+	memset(&s->user_data, 0, sizeof(*s) - offsetof(struct tent_slot, user_data));
+	memcpy(&s->request.source, &user_data, sizeof(user_data));
+	tent_ring_publish(ring, 1, TENT_OP_CANCEL, 0);
+}
+
+static void a_user_waits_for_another_one_of_its_tenant_on_another_poller(void **state)
+{
+	struct tent_request_v1 r;
+	struct engine_fix f;
+	struct tent_client *c;
+	struct tent_ring *ring;
+	pid_t other;
+	uint8_t *m;
+
+	(void)state;
+	if (getuid())
+		skip();		/* becomes another user */
+	engine_fix_start(&f, one_at_a_time_of_two_users);
+	c = engine_fix_attach(&f, NULL);
+	ring = engine_fix_ring(c);
+	m = engine_fix_memory(c, 8192);
+	assert_int_equal(engine_fix_move(ring, TENT_OPCODE_WRITE, m, 0, m + 4096, 64).status,
+			 TENT_STATUS_COMPLETED);
+	r = engine_fix_request(TENT_OPCODE_WRITE, m, 0, m + 4096, 64);
+	assert_int_equal(tent_ring_submit(ring, &r, 1, sizeof(r), 7, 0), 0);
+	other = engine_fix_spawn(&f, STRANGER, move_one);
+	while (held(c) != 1)
+		sched_yield();
+	cancel(ring, 7);
+	assert_int_equal(engine_fix_reap(other), 0);
+	assert_int_equal(engine_fix_wait(ring).status, TENT_STATUS_CANCELED);
+	tent_ring_close(ring);
+	tent_client_detach(c);
+	engine_fix_stop(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -513,6 +584,7 @@ int main(void)
 		cmocka_unit_test(an_engine_that_ends_does_not_leave_who_asked_waiting),
 		cmocka_unit_test(one_that_died_while_it_waited_is_forgotten),
 		cmocka_unit_test(bounds_hold_in_a_running_engine_until_a_reload_lifts_them),
+		cmocka_unit_test(a_user_waits_for_another_one_of_its_tenant_on_another_poller),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
