@@ -428,7 +428,7 @@ clean:
 	rm -rf $(B)
 
 D := $(DESTDIR)$(PREFIX)
-install: all $(B)/tentd.service $(install-module)
+install: all $(SIM) $(B)/tentd.service $(install-module)
 	install -d $(D)/include/tent $(D)/lib/pkgconfig $(D)/lib/systemd/system $(D)/bin
 	install -m 644 uapi/tent/*.h uapi/tent/*.hpp $(D)/include/tent
 	install -m 644 $(B)/tent.pc $(B)/tentring.pc $(D)/lib/pkgconfig
@@ -437,9 +437,10 @@ install: all $(B)/tentd.service $(install-module)
 	ln -sf libtent.so.1 $(D)/lib/libtent.so
 	ln -sf libtent.so.1 $(D)/lib/libtent_shared.so
 	ln -sf libtentring.so.1 $(D)/lib/libtentring.so
-	install -m 755 $(TOOLS) $(D)/bin
+	install -m 755 $(TOOLS) $(B)/tent-sim $(D)/bin
+	install -m 755 $(B)/libtent-hca.so $(D)/lib
 	install -m 644 $(B)/tentd.service $(D)/lib/systemd/system
-	for page in $(filter-out docs/tent-sim.1,$(wildcard docs/*.[1-9])); do install -D -m 644 $$page \
+	for page in $(wildcard docs/*.[1-9]); do install -D -m 644 $$page \
 		$(D)/share/man/man$${page##*.}/$${page##*/} || exit 1; done
 
 install-python: PY_INTO = $(DESTDIR)$(PY_DIR)/tent
