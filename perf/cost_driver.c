@@ -4,7 +4,7 @@
  * thread (caller mode) with the null backend, so that every instruction between
  * submit and completion runs here, in the same order each time.
  *
- *   cost_driver one|four|full|far|metered|policy|policy4|api|pending|control BATCH
+ *   cost_driver one|four|full|far|metered|policy|policy4|api|legacy|pending|control BATCH
  *
  * Each run first submits one bad request per rule and sees it refused, and compares
  * the ring's pages before and after a batch; then come ROUNDS rounds between
@@ -12,9 +12,10 @@
  * "far" lays the regions out so that the engine's hints cannot tell them apart: nearly
  * every lookup searches. "metered" is "one" in an engine that counts for metrics, as tentd
  * does. "policy" and "policy4" are "one" and "four" under two policies and a contract.
- * "api" goes through libtent: submits a batch, asks for it and for each task; in
- * "pending" the backend is busy every other time, so that they end while they are asked
- * for. "control" does what the path must not do, to prove that the counters see it.
+ * "api" goes through libtent: submits a batch without any intent, asks for it and for each
+ * task; in "legacy" it is the same by the older API, and in "pending" the backend is busy
+ * every other time, so that they end while they are asked for. "control" does what the path
+ * must not do, to prove that the counters see it.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -23,6 +24,7 @@
 #include <sys/syscall.h>
 #include <tent/tent.h>
 #include <tent/tentring.h>
+#include <tent/transfer_engine.h>
 #include <unistd.h>
 
 #include "engine/engine.h"
@@ -416,6 +418,8 @@ static int run_vector(const char *vector, uint32_t nr)
 struct api {
 	tent_engine_t engine;
 	tent_request_v1_t batch[BATCH_MAX];
+	tent_request_t older[BATCH_MAX];	/* the same ones */
+	bool legacy;
 	uint32_t submits, overall, task;	/* calls */
 };
 
@@ -428,6 +432,18 @@ static void need_api(bool ok, const char *what)
 	tent_last_error(&info);
 	fprintf(stderr, "cost_driver: %s: %s\n", what, info.message);
 	exit(1);
+}
+
+/* Of the priority that v1 has where it names none. */
+static void make_older(struct api *a)
+{
+	for (uint32_t i = 0; i < BATCH_MAX; i++)
+		a->older[i] = (tent_request_t) {
+			.opcode = a->batch[i].opcode, .source = a->batch[i].source,
+			.target_id = a->batch[i].target_id,
+			.target_offset = a->batch[i].target_offset,
+			.length = a->batch[i].length, .priority = TENT_PRIORITY_MEDIUM - 1,
+		};
 }
 
 static void make_api(struct api *a, bool pending)
@@ -454,6 +470,13 @@ static void make_api(struct api *a, bool pending)
 			.target_offset = (uintptr_t)memory + i * 29 % REGIONS * REGION_BYTES + 64,
 			.length = 64,
 		};
+	make_older(a);
+}
+
+static int api_submit(const struct api *a, tent_batch_id_t batch, uint32_t nr)
+{
+	return a->legacy ? tent_submit(a->engine, batch, (tent_request_t *)a->older, nr) :
+			   tent_submit_v1(a->engine, batch, a->batch, nr);
 }
 
 /* That of the whole batch and that of a task take turns at being the first look, which
@@ -463,7 +486,7 @@ static void api_round(struct api *a, uint32_t nr, bool tasks_first)
 	tent_batch_id_t batch = tent_allocate_batch(a->engine, nr);
 	tent_status_t status = { .status = TENT_STATUS_PENDING };
 
-	need_api(!tent_submit_v1(a->engine, batch, a->batch, nr), "submit");
+	need_api(!api_submit(a, batch, nr), "submit");
 	a->submits++;
 	while (!tasks_first && status.status < TENT_STATUS_INVALID) {
 		need_api(!tent_overall_status(a->engine, batch, &status), "status");
@@ -482,6 +505,7 @@ static int run_api(const char *vector, uint32_t nr)
 	static struct api a;
 
 	make_api(&a, !strcmp(vector, "pending"));
+	a.legacy = !strcmp(vector, "legacy");
 	for (int i = 0; i < 2 * ROUNDS; i++) {
 		if (i == ROUNDS) {
 			a.submits = a.overall = a.task = 0;
@@ -490,8 +514,8 @@ static int run_api(const char *vector, uint32_t nr)
 		api_round(&a, nr, i % 2);
 	}
 	cost_end();
-	printf("calls tent_submit_requests %u\ncalls tent_overall_status %u\n"
-	       "calls tent_task_status %u\n", a.submits, a.overall, a.task);
+	printf("calls %s %u\ncalls tent_overall_status %u\ncalls tent_task_status %u\n",
+	       a.legacy ? "tent_submit" : "tent_submit_requests", a.submits, a.overall, a.task);
 	tent_destroy_engine(a.engine);
 	return 0;
 }
@@ -502,10 +526,10 @@ int main(int argc, char **argv)
 
 	if (nr < 1 || nr > BATCH_MAX) {
 		fprintf(stderr, "usage: cost_driver VECTOR 1..%d; vectors: one four full far "
-			"metered policy policy4 api pending control\n", BATCH_MAX);
+			"metered policy policy4 api legacy pending control\n", BATCH_MAX);
 		return 2;
 	}
-	if (!strcmp(argv[1], "api") || !strcmp(argv[1], "pending"))
+	if (!strcmp(argv[1], "api") || !strcmp(argv[1], "legacy") || !strcmp(argv[1], "pending"))
 		return run_api(argv[1], nr);
 	return run_vector(argv[1], nr);
 }
