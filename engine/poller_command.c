@@ -176,8 +176,12 @@ static bool drop_region(struct poller *p, struct poller_command *c)
 		c->begun = true;
 		begin_pass(p, c);
 		memset(&p->hints, 0, sizeof(p->hints));
-		for (struct ring_state *r = p->rings; r; r = r->next)
+		for (struct ring_state *r = p->rings; r; r = r->next) {
 			indirect_drop(r, c->region);
+			/* A later contract may lie where the last one lay. A7, pairs with
+			 * R7 in contracts.c */
+			judge_take_contract(&r->intake.judge, load_acquire(&r->space->contract));
+		}
 	}
 	for (uint32_t i = 0; i < DROP_RECORDS && c->scan_ring; i++) {
 		struct ring_state *r = c->scan_ring;

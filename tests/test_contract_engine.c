@@ -281,6 +281,47 @@ static void no_batch_is_lost_while_contracts_are_replaced(void **state)
 	engine_fix_stop(&f);
 }
 
+/* A new contract may lie where the one before the last lay. */
+static void who_was_idle_through_several_reloads_goes_by_the_last(void **state)
+{
+	static const char *const texts[] = {
+		"{\"policy\":[{\"name\":\"any\"}]}", "{\"policy\":[{\"name\":\"all\"}]}",
+		"{\"policy\":[{\"name\":\"far\",\"transports\":[\"tcp\"]}]}",
+	};
+	static struct engine_config c[3];
+	struct tent_client *idle, *observer;
+	struct tent_request_v1 r;
+	struct tent_ring *ring;
+	struct engine_fix f;
+
+	(void)state;
+	engine_fix_start(&f, under_sets_0);
+	idle = engine_fix_attach(&f, NULL);
+	observer = engine_fix_attach(&f, NULL);
+	ring = engine_fix_ring(idle);
+	r.source = engine_fix_memory(idle, 8192);
+	r = engine_fix_request(TENT_OPCODE_WRITE, r.source, 0, (uint8_t *)r.source + 4096, 64);
+	for (int i = 0; i < 30; i++) {
+		char *text;
+
+		engine_config_default(&c[i % 3]);
+		apply(&c[i % 3], texts[i % 3]);
+		assert_int_equal(engine_reload(f.engine, &c[i % 3], "", 0), 0);
+		assert_int_equal(tent_client_query(observer, TENT_QUERY_STATS, &text), 0);
+		free(text);
+		if (i % 3 == 1)
+			continue;
+		for (int again = 0; again < 3; again++) {	/* the first leaves hints */
+			engine_fix_submit(ring, &r);
+			assert_int_equal(!engine_fix_wait(ring).rule, i % 3 == 0);
+		}
+	}
+	tent_ring_close(ring);
+	tent_client_detach(idle);
+	tent_client_detach(observer);
+	engine_fix_stop(&f);
+}
+
 static void a_reload_may_bring_contracts_and_take_them_away(void **state)
 {
 	static struct engine_config c;
@@ -577,6 +618,7 @@ int main(void)
 		cmocka_unit_test(explain_has_the_effective_policy_and_why_others_do_not_move_it),
 		cmocka_unit_test(explain_names_the_rule_of_each_downgrade_that_completions_record),
 		cmocka_unit_test(no_batch_is_lost_while_contracts_are_replaced),
+		cmocka_unit_test(who_was_idle_through_several_reloads_goes_by_the_last),
 		cmocka_unit_test(a_reload_may_bring_contracts_and_take_them_away),
 		cmocka_unit_test(a_programs_own_engine_is_not_reloaded),
 		cmocka_unit_test(who_asked_is_told_what_is_wrong),
