@@ -301,8 +301,9 @@ struct backend {
 	/* An engine whose segments are used here; its end: no region points to it. */
 	int (*far_open)(struct backend_instance *inst, struct far_end *f);
 	void (*far_close)(struct backend_instance *inst, struct far_end *f);
-	/* Poller, while the region is dropped, every turn. Ends what peers asked for of it.
-	 * True: nothing of that touches it any more. */
+	/* Optional; required with peers_open. Poller, while the region is dropped, every turn.
+	 * Ends what peers asked for of it, and what else the backend has of it beside
+	 * transfers. True: nothing of that touches it any more. */
 	bool (*drop)(struct backend_queue *queue, const struct region *r);
 	/* Optional. Instead of peers_open, guest_ and far_: its links set it up. */
 	const struct wired_ops *wired;

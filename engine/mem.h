@@ -95,7 +95,7 @@ struct region {
 	bool dropped;		/* POLLER_DROP_REGION is under way; control thread's */
 	uint32_t refs;		/* registrations of the same range; control thread's */
 	char location[64];
-	void *backing;		/* engine/memory.c: mapping to release */
+	void *backing;		/* engine/memory.c: the mapping of a memory file, to release */
 	void *wired;		/* keys of the backend that links set up; NULL: none */
 	struct device_memory *device; /* it is a GPU's, of this process: addr and owner are NULL */
 	uint32_t pinned;	/* with addr: GPUs copy from and to it; control thread sets it */

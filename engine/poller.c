@@ -230,7 +230,7 @@ int poller_create(struct poller **out, const struct poller_options *o,
 	p->quantum = p->o.turn_bytes < SCHED_QUANTUM ? (int64_t)p->o.turn_bytes : SCHED_QUANTUM;
 	sched_size_turn(p);
 	for (uint32_t i = 0; i < nr_queues; i++)
-		if (queues[i]->ops->drop)
+		if (queues[i]->ops->peers_open)
 			p->server = queues[i];
 	p->planner.paths = &p->paths;
 	due_open(p);

@@ -163,10 +163,15 @@ static void begin_pass(struct poller *p, struct poller_command *c)
 	c->found = false;
 }
 
-/* What peers asked for of it. */
-static bool drop_served(const struct poller *p, const struct poller_command *c)
+/* What peers asked for of it, and what backends keep. */
+static bool drop_kept(const struct poller *p, const struct poller_command *c)
 {
-	return !p->server || p->server->ops->drop(p->server, c->region);
+	bool done = true;
+
+	for (uint32_t i = 0; i < p->nr_queues; i++)
+		if (p->queues[i]->ops->drop)
+			done &= p->queues[i]->ops->drop(p->queues[i], c->region);
+	return done;
 }
 
 /* Goes over the records of every ring until a whole pass finds nothing with a backend. */
@@ -195,7 +200,7 @@ static bool drop_region(struct poller *p, struct poller_command *c)
 		c->scan_ring = r->next;
 		c->scan_index = 0;
 	}
-	if (c->scan_ring || !drop_served(p, c))
+	if (c->scan_ring || !drop_kept(p, c))
 		return false;
 	if (!c->found)
 		return true;

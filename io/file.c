@@ -198,14 +198,16 @@ static void file_facts(const struct backend_instance *base, char *text, size_t s
 
 		sum.ops += load_relaxed(&q->counts.ops);
 		sum.direct += load_relaxed(&q->counts.direct);
+		sum.pinned += load_relaxed(&q->counts.pinned);
 		sum.short_ops += load_relaxed(&q->counts.short_ops);
 		sum.retries += load_relaxed(&q->counts.retries);
 		enters += load_relaxed(&q->kring.enters);
 	}
-	snprintf(text, size, "by %s%s%s%s: %" PRIu64 " operations, %" PRIu64 " of them direct, %"
-		 PRIu64 " came back short, %" PRIu64 " went again; %" PRIu64 " io_uring_enter()",
-		 inst->io->name, *inst->why ? " (" : "", inst->why, *inst->why ? ")" : "",
-		 sum.ops, sum.direct, sum.short_ops, sum.retries, enters);
+	snprintf(text, size, "by %s%s%s%s: %" PRIu64 " operations, %" PRIu64 " of them direct and %"
+		 PRIu64 " of these with pinned memory, %" PRIu64 " came back short, %" PRIu64
+		 " went again; %" PRIu64 " io_uring_enter()", inst->io->name,
+		 *inst->why ? " (" : "", inst->why, *inst->why ? ")" : "", sum.ops, sum.direct,
+		 sum.pinned, sum.short_ops, sum.retries, enters);
 }
 
 const struct backend file_backend = {
@@ -219,6 +221,7 @@ const struct backend file_backend = {
 	.post = file_post,
 	.file_open = file_open,
 	.file_close = file_close,
+	.drop = file_drop,
 	.facts = file_facts,
 	.poll = file_poll,
 	.cancel = file_cancel,

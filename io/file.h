@@ -5,6 +5,7 @@
  *   file.c          the backend table; files, and queues made when the first one opens
  *   file_queue.c    the poller's half: transfers become operations, results become ends
  *   file_uring.c    operations by io_uring
+ *   file_pins.c     memory that these find pinned
  *   file_workers.c  operations by threads, where io_uring is not permitted
  *
  * Private memory is shm's: the worker of its owner copies between it and the file, a
@@ -33,11 +34,25 @@
 #define FILE_PICKS	8u	/* one in so many goes to the lowest level first */
 #define FILE_RETRIES	100u	/* of one operation that the kernel sends back as not begun */
 #define FILE_CHUNK_MAX	(64u << 20)
+#define FILE_PINS	128u	/* pieces of memory that a queue keeps pinned */
+#define FILE_PIN_WAYS	4u	/* places that a piece may have */
+#define FILE_PIN_BYTES	(2u << 20) /* of a piece */
+#define FILE_PIN_AFTER	4u	/* operations that named it */
 
 enum op_state {
 	OP_IDLE = 0,		/* the poller's */
 	OP_OFFERED,		/* to the workers; the poller may take it back */
 	OP_TAKEN		/* a worker is in its system call */
+};
+
+/* A piece of memory and its place in the kernel's table. */
+struct file_pin {
+	const struct region *region; /* NULL: none */
+	uint64_t piece;		/* from piece * FILE_PIN_BYTES of it on */
+	uint64_t last;		/* when it was named: nr_named of the queue */
+	uint32_t named;		/* how often, before it was pinned */
+	uint32_t nr_out;	/* operations that the kernel has by it */
+	bool pinned;
 };
 
 /* One read or write on its way. */
@@ -52,6 +67,7 @@ struct file_op {
 	bool direct_failed;	/* the file system took it back: buffered from now on */
 	bool is_read;
 	struct file *file;
+	struct file_pin *pin;	/* memory is there; NULL: it is not */
 	/* the poller's while IDLE, a worker's while TAKEN */
 	int32_t result;		/* bytes or -errno */
 	uint32_t state;		/* enum op_state; R10/A10 */
@@ -108,12 +124,15 @@ struct file_queue {
 	uint32_t picks;
 	/* counted by the poller, read by any thread */
 	struct file_counts {
-		uint64_t ops, direct, short_ops, retries;
+		uint64_t ops, direct, pinned, short_ops, retries;
 	} counts;
 	/* io_uring */
 	struct kring kring;
 	uint32_t inline_left;	/* bytes the kernel may still copy within the next enter */
 	uint32_t nr_held;	/* operations that found no entry free */
+	bool may_pin;		/* in this turn still */
+	uint64_t nr_named;	/* pieces that were named */
+	struct file_pin pins[FILE_PINS];
 	/* threads */
 	struct file_workers *workers;
 	struct file_op *taken_back, *done; /* done: a stack; R11/A11 */
@@ -139,6 +158,11 @@ bool file_cancel(struct backend_queue *queue, struct transfer *t, uint16_t rule)
 /* Control: memory for operations and jobs, and its end. */
 int file_queue_init(struct file_queue *q);
 void file_queue_free(struct file_queue *q);
+
+/* file_pins.c. Poller. The place of the memory that a direct operation names, for it until
+ * it is back; or NULL. */
+struct file_pin *file_pin_take(struct file_queue *q, const struct file_op *op);
+bool file_drop(struct backend_queue *queue, const struct region *r);
 
 /* file.c: the first file opens; io NULL: as the settings say. Control. 0 or -errno. */
 int file_start(struct file_instance *inst, const struct file_io *io);

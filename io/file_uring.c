@@ -22,11 +22,12 @@ static const uint8_t ops_needed[] = {
 static int uring_open_queue(struct file_queue *q, char *why, size_t size)
 {
 	const struct kring_options o = {
-		.entries = 2 * q->o.depth, .files = 2 * FILE_PLACES,
+		.entries = 2 * q->o.depth, .files = 2 * FILE_PLACES, .buffers = FILE_PINS,
 		.sqpoll_ms = q->o.sqpoll_ms, .event_fd = q->event_fd, .ops = ops_needed,
 	};
 
 	q->inline_left = INLINE_BYTES;
+	q->may_pin = true;
 	return kring_open(&q->kring, &o, why, size);
 }
 
@@ -58,6 +59,22 @@ static bool is_left_to_threads(struct file_queue *q, const struct file_op *op)
 	return false;
 }
 
+static void prepare(struct file_queue *q, struct file_op *op, struct io_uring_sqe *sqe, int fd)
+{
+	int place;
+
+	op->pin = file_pin_take(q, op);
+	place = op->pin ? (int)(op->pin - q->pins) : -1;
+	if (op->is_read && op->pin)
+		io_uring_prep_read_fixed(sqe, fd, op->memory, op->length, op->offset, place);
+	else if (op->is_read)
+		io_uring_prep_read(sqe, fd, op->memory, op->length, op->offset);
+	else if (op->pin)
+		io_uring_prep_write_fixed(sqe, fd, op->memory, op->length, op->offset, place);
+	else
+		io_uring_prep_write(sqe, fd, op->memory, op->length, op->offset);
+}
+
 static void uring_start(struct file_queue *q, struct file_op *op)
 {
 	struct io_uring_sqe *sqe = entry(q);
@@ -73,10 +90,7 @@ static void uring_start(struct file_queue *q, struct file_op *op)
 	}
 	if (has_place)
 		fd = (int)(2 * f->place + op->direct);
-	if (op->is_read)
-		io_uring_prep_read(sqe, fd, op->memory, op->length, op->offset);
-	else
-		io_uring_prep_write(sqe, fd, op->memory, op->length, op->offset);
+	prepare(q, op, sqe, fd);
 	if (has_place)
 		sqe->flags |= IOSQE_FIXED_FILE;
 	if (is_left_to_threads(q, op))
@@ -100,6 +114,7 @@ static void uring_flush(struct file_queue *q)
 	if (io_uring_sq_ready(&q->kring.ring))
 		kring_submit(&q->kring);
 	q->inline_left = INLINE_BYTES;
+	q->may_pin = true;
 }
 
 static struct file_op *uring_reap(struct file_queue *q)
@@ -114,6 +129,8 @@ static struct file_op *uring_reap(struct file_queue *q)
 		kring_seen(&q->kring);
 		if (!op)
 			continue;
+		if (op->pin)
+			op->pin->nr_out--;
 		op->state = OP_IDLE;
 		return op;
 	}
