@@ -25,9 +25,13 @@ struct dv_keys {
 static inline uint32_t dv_keys_find(const struct dv_keys *k, uint64_t address, uint64_t length,
 				    uint64_t *span)
 {
-	uint64_t piece = k->nr > 1 ? (address - k->base) / k->piece_bytes : 0;
-	uint64_t end = piece + 1 == k->nr ? k->end : k->base + (piece + 1) * k->piece_bytes;
+	uint64_t piece = 0, end = k->end;
 
+	if (__builtin_expect(k->nr > 1, 0)) {
+		piece = (address - k->base) / k->piece_bytes;
+		if (piece + 1 < k->nr)
+			end = k->base + (piece + 1) * k->piece_bytes;
+	}
 	*span = length < end - address ? length : end - address;
 	return k->keys[piece];
 }

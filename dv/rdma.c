@@ -16,6 +16,7 @@
 
 #include "dv/backend.h"
 #include "dv/rdma_load.h"
+#include "dv/rdma_poller.h"
 #include "ring/clock.h"
 #include "ring/wake.h"
 

@@ -120,11 +120,11 @@ struct rdma_far {
 /* One transfer, the poller's. It ends when none of its pieces is out or struck. */
 struct rdma_job {
 	struct transfer *transfer;
-	struct rdma_line *line;
+	struct rdma_line *line;	/* constant */
 	uint64_t issued;	/* bytes that pieces were made of */
 	uint64_t struck_by;	/* the last connection that broke with a piece of it: its id */
-	uint32_t nr_out;	/* pieces that are not completed */
-	uint32_t nr_struck;	/* that a broken connection has */
+	uint32_t nr_out;	/* pieces that are not completed; 0 in the end */
+	uint32_t nr_struck;	/* that a broken connection has; 0 in the end */
 	uint32_t serial;	/* how often this place was used */
 	uint32_t rails, nearest; /* that it may go by; that it should */
 	uint16_t rule;		/* how it will end; 0: not yet known */
@@ -132,10 +132,14 @@ struct rdma_job {
 	bool waits;		/* in its line's waiting */
 	bool unfenced;
 	uint64_t fence_ns;	/* called back: how long completions are waited for; 0: not */
-	TAILQ_ENTRY(rdma_job) link;	/* free or waiting */
+	union {
+		SLIST_ENTRY(rdma_job) spare;
+		TAILQ_ENTRY(rdma_job) link; /* waiting */
+	};
 	TAILQ_ENTRY(rdma_job) back;	/* called back, by fence_ns */
 };
 TAILQ_HEAD(rdma_jobs, rdma_job);
+SLIST_HEAD(rdma_spares, rdma_job);
 
 /* A piece that was out when its connection broke; of a job that has ended when the serials
  * differ. */
@@ -146,6 +150,10 @@ struct rdma_again {
 	uint32_t serial;
 };
 
+struct rdma_counts {
+	uint64_t writes, reads, bytes, breaks;
+};
+
 struct rdma_conn {
 	struct rdma_lane *lane;
 	uint64_t id;		/* in all frames about it */
@@ -154,6 +162,9 @@ struct rdma_conn {
 	struct dv_sq sq;
 	struct dv_cq cq;
 	uint64_t out_bytes;
+	uint64_t chunk_bytes;	/* its line's */
+	uint8_t rail;		/* its lane's */
+	struct rdma_counts *counts; /* of its queue and rail */
 	void *book;		/* sq's */
 	struct rdma_again *again; /* as many as sq has blocks */
 	uint32_t nr_again, at_again;
@@ -188,11 +199,14 @@ struct rdma_lane {
 struct rdma_line {
 	struct rdma_route *route;
 	struct rdma_queue *queue;
-	uint32_t nr_lanes, nr_up;
+	uint64_t chunk_bytes;	/* of a piece, at most */
+	uint32_t nr_lanes;
+	uint32_t all, up;	/* masks of its lanes */
 	uint32_t turn;		/* of lanes that have equally much to do */
 	bool busy;		/* in its queue's lines */
 	TAILQ_ENTRY(rdma_line) link;
-	struct rdma_jobs free, waiting;
+	struct rdma_spares spares;
+	struct rdma_jobs waiting;
 	struct rdma_conns broken; /* whose pieces go out again */
 	struct rdma_job *jobs;	/* RDMA_JOBS */
 	struct rdma_lane lanes[RDMA_RAILS_MAX];
@@ -249,9 +263,7 @@ struct rdma_queue {
 	uint32_t nr_jobs;
 	uint64_t unfenced;	/* counted by the poller, read by any thread; the rest too */
 	struct rdma_track {
-		struct rdma_counts {
-			uint64_t writes, reads, bytes, breaks;
-		} counts;
+		struct rdma_counts counts;
 		struct ibv_td *td;	/* control's */
 		struct dv_uar uar;
 		bool has_uar;		/* a connection came with one */
@@ -290,6 +302,13 @@ static inline void rdma_count(uint64_t *counter, uint64_t n)
 	store_relaxed(counter, *counter + n);
 }
 
+/* Control: rdma_reaches() may answer otherwise now. */
+static inline void rdma_changed(struct rdma_instance *inst)
+{
+	/* R19, pairs with A19 in planner_changes() */
+	store_release(&inst->base.changes, inst->base.changes + 1);
+}
+
 /* rdma_queue.c. Any thread: hands a note over. */
 void rdma_note_push(struct rdma_note **inbox, struct rdma_note *n);
 /* Takes all, oldest first. */
@@ -298,43 +317,6 @@ void rdma_queue_send(struct rdma_queue *q, struct rdma_note *n);
 /* Poller. */
 void rdma_control_send(struct rdma_instance *inst, struct rdma_note *n, enum rdma_kind kind,
 		       void *about);
-struct transfer *rdma_poll(struct backend_queue *queue);
-
-/* rdma_post.c. Poller. */
-enum post_result rdma_post(struct backend_queue *queue, struct transfer *t, uint64_t budget);
-bool rdma_cancel(struct backend_queue *queue, struct transfer *t, uint16_t rule);
-/* Who was called back and has waited long enough. */
-void rdma_back_check(struct rdma_queue *q);
-void rdma_job_fail(struct rdma_job *job, uint16_t rule);
-void rdma_job_end_if_over(struct rdma_job *job);
-void rdma_job_wait(struct rdma_job *job);
-void rdma_job_stop_waiting(struct rdma_job *job);
-
-static inline bool rdma_job_is_read(const struct rdma_job *job)
-{
-	return job->transfer->opcode == TENT_OPCODE_READ;
-}
-
-/* rdma_issue.c. Poller. Pieces of what waits, as far as there is room. */
-void rdma_line_issue(struct rdma_line *l);
-
-/* rdma_line.c. Poller. What was completed. True: something. */
-bool rdma_conn_reap(struct rdma_conn *c);
-/* Nothing is built or read any more; to control. why: what is known beside CQEs; or "". */
-void rdma_conn_break(struct rdma_conn *c, const char *why);
-/* What it completed counts; then it breaks, if it has not yet. */
-void rdma_conn_doubt(struct rdma_conn *c);
-void rdma_lane_up(struct rdma_conn *c);
-void rdma_lane_failed(struct rdma_lane *lane);
-/* It is destroyed: its pieces go out again, or their jobs end. */
-void rdma_lane_fenced(struct rdma_conn *c);
-/* Calls the lanes among these that are down; those that are paused if all are. False: none
- * of them is up or may be soon. */
-bool rdma_line_call(struct rdma_line *l, uint32_t rails);
-/* It has something to issue; it has not. */
-void rdma_line_busy(struct rdma_line *l);
-void rdma_line_idle(struct rdma_line *l);
-void rdma_peer_leave(struct rdma_queue *q, struct rdma_peer *p);
 
 /* rdma_rail.c. Control. All that are allowed; opens those that can be. False: there is none;
  * inst->why says why. */

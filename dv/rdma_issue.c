@@ -5,76 +5,70 @@
  * pieces no lane gets more than a few at once, or all would be given away before it shows
  * which rail is slow.
  */
-#include "dv/rdma.h"
+#include "dv/rdma_poller.h"
 
-/* The part of a job that goes out next. */
-struct part {
-	struct rdma_job *job;
-	uint64_t offset, length;
-	uint32_t full;		/* rails that have no room for it */
-};
-
-/* A piece for this connection, as far as one key reaches at either end. */
-static struct dv_piece next_piece(const struct rdma_conn *c, const struct part *p)
+/* From offset on, for this connection, as far as one key reaches at either end. */
+static inline struct dv_piece next_piece(const struct rdma_conn *c, const struct transfer *t,
+					 uint64_t offset, uint64_t length)
 {
-	const struct transfer *t = p->job->transfer;
 	const struct rdma_near *near = t->local->wired;
 	const struct rdma_far *far = t->remote->wired;
-	uint64_t chunk = c->lane->line->queue->inst->o.chunk_bytes;
-	uint64_t n = p->length < chunk ? p->length : chunk;
-	struct dv_piece d = { .local = t->local_addr + p->offset,
-			      .remote = t->remote_addr + p->offset };
+	uint64_t n = length < c->chunk_bytes ? length : c->chunk_bytes;
+	struct dv_piece d = { .local = t->local_addr + offset,
+			      .remote = t->remote_addr + offset };
 
-	d.lkey = dv_keys_find(&near->mrs[c->lane->rail]->local, d.local, n, &n);
-	d.rkey = dv_keys_find(&far->keys[c->lane->rail], d.remote, n, &n);
+	d.lkey = dv_keys_find(&near->mrs[c->rail]->local, d.local, n, &n);
+	d.rkey = dv_keys_find(&far->keys[c->rail], d.remote, n, &n);
 	d.length = (uint32_t)n;
 	return d;
 }
 
-/* How many bytes; 0: no room. */
-static uint32_t build(struct rdma_conn *c, const struct part *p)
+static inline bool put(struct rdma_conn *c, struct rdma_job *job, const struct dv_piece *d,
+		       uint64_t offset)
 {
-	struct rdma_job *job = p->job;
-	struct rdma_counts *counts = &c->lane->line->queue->tracks[c->lane->rail].counts;
-	const struct dv_piece d = next_piece(c, p);
-	bool built;
-
 	if (rdma_job_is_read(job))
-		built = dv_sq_read(&c->sq, &d, job);
-	else if (d.length <= DV_INLINE_MAX)
-		built = dv_sq_write_inline(&c->sq, &d, transfer_local(job->transfer) + p->offset,
-					   job);
-	else
-		built = dv_sq_write(&c->sq, &d, job);
-	if (!built)
+		return dv_sq_read(&c->sq, d, job);
+	if (d->length <= DV_INLINE_MAX)
+		return dv_sq_write_inline(&c->sq, d, transfer_local(job->transfer) + offset, job);
+	return dv_sq_write(&c->sq, d, job);
+}
+
+/* How many bytes, of length at most; 0: no room. */
+static uint32_t build(struct rdma_conn *c, struct rdma_job *job, uint64_t offset,
+		      uint64_t length)
+{
+	const struct dv_piece d = next_piece(c, job->transfer, offset, length);
+
+	if (!put(c, job, &d, offset))
 		return 0;
-	rdma_count(rdma_job_is_read(job) ? &counts->reads : &counts->writes, 1);
-	rdma_count(&counts->bytes, d.length);
+	rdma_count(rdma_job_is_read(job) ? &c->counts->reads : &c->counts->writes, 1);
+	rdma_count(&c->counts->bytes, d.length);
 	c->out_bytes += d.length;
-	job->transfer->rail = c->lane->rail;
+	job->transfer->rail = c->rail;
 	job->nr_out++;
 	return d.length;
 }
 
 /* ---- which lane -------------------------------------------------------- */
 
-static bool is_sliced(const struct rdma_line *l, const struct part *p)
+/* What a lane may have out before it gets a piece of this. */
+static uint64_t window_for(const struct rdma_line *l, const struct rdma_job *job)
 {
-	return l->nr_up > 1 && p->job->transfer->length > l->queue->inst->o.chunk_bytes;
+	return job->transfer->length > l->chunk_bytes ? RDMA_WINDOW * l->chunk_bytes : UINT64_MAX;
 }
 
-/* Among these rails; NULL: none of them has room. */
-static struct rdma_conn *least_loaded(struct rdma_line *l, const struct part *p, uint32_t rails)
+/* Among these rails, which are up; NULL: none of them has room. */
+static struct rdma_conn *least_loaded(const struct rdma_line *l, const struct rdma_job *job,
+				      uint32_t rails)
 {
-	uint64_t window = is_sliced(l, p) ? (uint64_t)RDMA_WINDOW * l->queue->inst->o.chunk_bytes :
-					    UINT64_MAX;
+	uint64_t window = window_for(l, job);
 	struct rdma_conn *best = NULL;
 
 	for (uint32_t i = 0; i < l->nr_lanes; i++) {
 		uint32_t rail = (l->turn + i) % l->nr_lanes;
 		struct rdma_conn *c = l->lanes[rail].conn;
 
-		if (!c || !(rails & 1u << rail) || c->out_bytes >= window)
+		if (!(rails & 1u << rail) || c->out_bytes >= window)
 			continue;
 		if (!best || c->out_bytes < best->out_bytes)
 			best = c;
@@ -82,30 +76,40 @@ static struct rdma_conn *least_loaded(struct rdma_line *l, const struct part *p,
 	return best;
 }
 
-static bool has_lane(const struct rdma_line *l, uint32_t rails)
+static uint32_t issue_by_any(struct rdma_line *l, struct rdma_job *job, uint32_t rails,
+			     uint64_t offset, uint64_t length)
 {
-	for (uint32_t i = 0; i < l->nr_lanes; i++)
-		if (rails & 1u << i && l->lanes[i].conn)
-			return true;
-	return false;
+	struct rdma_conn *c;
+
+	while ((c = least_loaded(l, job, rails))) {
+		uint32_t built = build(c, job, offset, length);
+
+		if (built) {
+			l->turn = c->rail + 1u;
+			return built;
+		}
+		rails &= ~(1u << c->rail);
+	}
+	return 0;
 }
 
 /* How many bytes of it went out; 0: there is no room now. */
-static uint32_t issue(struct rdma_line *l, struct part *p)
+static uint32_t issue(struct rdma_line *l, struct rdma_job *job, uint64_t offset, uint64_t length)
 {
-	uint32_t rails = has_lane(l, p->job->nearest) ? p->job->nearest : p->job->rails;
-	struct rdma_conn *c;
-	uint32_t built;
+	uint32_t nearest = l->up & job->nearest;
+	uint32_t rails = nearest ? nearest : l->up & job->rails;
 
-	while ((c = least_loaded(l, p, rails & ~p->full))) {
-		built = build(c, p);
-		if (built) {
-			l->turn = c->lane->rail + 1u;
-			return built;
-		}
-		p->full |= 1u << c->lane->rail;
-	}
-	return 0;
+	if (l->up & (l->up - 1))
+		return issue_by_any(l, job, rails, offset, length);
+	return rails ? build(l->lanes[__builtin_ctz(rails)].conn, job, offset, length) : 0;
+}
+
+static uint32_t issue_next(struct rdma_job *job)
+{
+	uint32_t n = issue(job->line, job, job->issued, job->transfer->length - job->issued);
+
+	job->issued += n;
+	return n;
 }
 
 /* ---- what waits -------------------------------------------------------- */
@@ -117,9 +121,7 @@ static bool issue_again(struct rdma_line *l, struct rdma_again *a)
 	uint32_t n;
 
 	while (job->serial == a->serial && !job->rule && a->length) {
-		struct part p = { .job = job, .offset = a->offset, .length = a->length };
-
-		n = issue(l, &p);
+		n = issue(l, job, a->offset, a->length);
 		if (!n)
 			return false;
 		a->offset += n;
@@ -149,19 +151,14 @@ static bool issue_broken(struct rdma_line *l)
 static void issue_waiting(struct rdma_line *l)
 {
 	struct rdma_job *job = TAILQ_FIRST(&l->waiting);
-	uint32_t blocked = 0, n;
+	uint32_t blocked = 0;
 
 	while (job && blocked < BLOCKED_MAX) {
-		struct part p = { .job = job, .offset = job->issued,
-				  .length = job->transfer->length - job->issued };
-
-		n = issue(l, &p);
-		if (!n) {
+		if (!issue_next(job)) {
 			blocked++;
 			job = TAILQ_NEXT(job, link);
 			continue;
 		}
-		job->issued += n;
 		rdma_job_stop_waiting(job);
 		rdma_job_wait(job);
 		blocked = 0;
@@ -169,9 +166,20 @@ static void issue_waiting(struct rdma_line *l)
 	}
 }
 
+void rdma_job_issue(struct rdma_job *job)
+{
+	struct rdma_line *l = job->line;
+
+	if (TAILQ_EMPTY(&l->waiting) && TAILQ_EMPTY(&l->broken))
+		issue_next(job);
+	if (!l->busy)
+		rdma_line_busy(l);	/* it rings */
+	rdma_job_wait(job);
+}
+
 void rdma_line_issue(struct rdma_line *l)
 {
-	if (!l->nr_up && TAILQ_EMPTY(&l->broken))
+	if (!l->up && TAILQ_EMPTY(&l->broken))
 		return;
 	if (issue_broken(l))
 		issue_waiting(l);

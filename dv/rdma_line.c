@@ -5,7 +5,7 @@
  */
 #include <stdio.h>
 
-#include "dv/rdma.h"
+#include "dv/rdma_poller.h"
 
 /* ---- lines ------------------------------------------------------------- */
 
@@ -118,7 +118,10 @@ void rdma_lane_up(struct rdma_conn *c)
 
 	lane->state = LANE_UP;
 	lane->conn = c;
-	l->nr_up++;
+	l->up |= 1u << lane->rail;
+	c->rail = lane->rail;
+	c->chunk_bytes = l->chunk_bytes;
+	c->counts = &l->queue->tracks[lane->rail].counts;
 	if (l->route->peer->leaves[l->queue->index])
 		rdma_conn_break(c, "");
 }
@@ -230,9 +233,9 @@ void rdma_conn_break(struct rdma_conn *c, const char *why)
 		snprintf(c->fault, sizeof(c->fault), "%s", why);
 	lane->state = LANE_FENCING;
 	lane->conn = NULL;
-	l->nr_up--;
+	l->up &= ~(1u << lane->rail);
 	TAILQ_REMOVE(&l->queue->conns, c, link);
-	rdma_count(&l->queue->tracks[lane->rail].counts.breaks, 1);
+	rdma_count(&c->counts->breaks, 1);
 	rdma_control_send(l->queue->inst, &c->note, NOTE_BROKEN, c);
 }
 

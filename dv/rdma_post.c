@@ -9,17 +9,10 @@
  */
 #include <tent/tentring.h>
 
-#include "dv/rdma.h"
+#include "dv/rdma_poller.h"
 #include "ring/clock.h"
 
 /* ---- jobs -------------------------------------------------------------- */
-
-void rdma_job_stop_waiting(struct rdma_job *job)
-{
-	if (job->waits)
-		TAILQ_REMOVE(&job->line->waiting, job, link);
-	job->waits = false;
-}
 
 void rdma_job_wait(struct rdma_job *job)
 {
@@ -31,7 +24,7 @@ void rdma_job_wait(struct rdma_job *job)
 }
 
 /* All bytes moved is a success, whoever asked it back meanwhile. */
-static struct transfer *job_end(struct rdma_job *job)
+static struct transfer *let_go(struct rdma_job *job)
 {
 	struct transfer *t = job->transfer;
 	struct rdma_queue *q = job->line->queue;
@@ -39,6 +32,7 @@ static struct transfer *job_end(struct rdma_job *job)
 	rdma_job_stop_waiting(job);
 	if (job->fence_ns)
 		TAILQ_REMOVE(&q->called_back, job, back);
+	job->fence_ns = 0;
 	if (job->unfenced) {
 		t->flags |= TENT_CQE_F_TARGET_UNFENCED;
 		rdma_count(&q->unfenced, 1);
@@ -49,21 +43,14 @@ static struct transfer *job_end(struct rdma_job *job)
 		transfer_end_by(t, job->rule);
 	job->transfer = NULL;
 	job->serial++;
-	TAILQ_INSERT_HEAD(&job->line->free, job, link);
+	SLIST_INSERT_HEAD(&job->line->spares, job, spare);
 	q->nr_jobs--;
 	return t;
 }
 
-static bool is_over(const struct rdma_job *job)
+void rdma_job_end(struct rdma_job *job)
 {
-	return !job->nr_out && !job->nr_struck &&
-	       (job->rule || job->transfer->done == job->transfer->length);
-}
-
-void rdma_job_end_if_over(struct rdma_job *job)
-{
-	if (is_over(job))
-		transfer_list_push(&job->line->queue->ended, job_end(job));
+	transfer_list_push(&job->line->queue->ended, let_go(job));
 }
 
 void rdma_job_fail(struct rdma_job *job, uint16_t rule)
@@ -81,8 +68,8 @@ bool rdma_cancel(struct backend_queue *queue, struct transfer *t, uint16_t rule)
 	struct rdma_job *job = t->backend_data;
 
 	rdma_job_fail(job, rule);
-	if (is_over(job)) {
-		job_end(job);
+	if (rdma_job_is_over(job)) {
+		let_go(job);
 		return true;
 	}
 	job->fence_ns = clock_monotonic_ns() + q->inst->o.fence_ns / 2;
@@ -114,34 +101,32 @@ void rdma_back_check(struct rdma_queue *q)
 
 /* ---- posting ----------------------------------------------------------- */
 
-static bool is_within(const struct region *r, uint64_t address, uint64_t length)
-{
-	return address >= r->base && address <= r->end && length <= r->end - address;
-}
-
-/* The judge has checked the ranges; see is_sound() in shm.c. */
+/* The judge has checked the ranges, and the card checks them again by their keys. */
 static uint16_t fault_of(const struct transfer *t)
 {
-	if (!is_within(t->local, t->local_addr, t->length) || !t->local->wired)
+	if (!t->local->wired)
 		return TENT_RULE_SOURCE_UNREGISTERED;
-	if (!is_within(t->remote, t->remote_addr, t->length) || !t->remote->wired)
-		return TENT_RULE_TARGET_UNREGISTERED;
-	return 0;
+	return t->remote->wired ? 0 : TENT_RULE_TARGET_UNREGISTERED;
 }
 
-static void job_begin(struct rdma_line *l, struct rdma_job *job, struct transfer *t,
-		      uint32_t rails)
+static struct rdma_job *job_begin(struct rdma_line *l, struct transfer *t, uint32_t rails)
 {
 	const struct rdma_near *near = t->local->wired;
+	struct rdma_job *job = SLIST_FIRST(&l->spares);
 
-	TAILQ_REMOVE(&l->free, job, link);
-	*job = (struct rdma_job){
-		.transfer = t, .line = l, .issued = t->done, .serial = job->serial,
-		.rails = rails, .nearest = rails & near->nearest,
-	};
+	if (!job)
+		return NULL;
+	SLIST_REMOVE_HEAD(&l->spares, spare);
+	job->transfer = t;
+	job->issued = t->done;
+	job->rails = rails;
+	job->nearest = rails & near->nearest;
+	job->rule = 0;
+	job->tries = 0;
+	job->unfenced = false;
 	t->backend_data = job;
 	l->queue->nr_jobs++;
-	rdma_job_wait(job);
+	return job;
 }
 
 enum post_result rdma_post(struct backend_queue *queue, struct transfer *t, uint64_t budget)
@@ -164,14 +149,14 @@ enum post_result rdma_post(struct backend_queue *queue, struct transfer *t, uint
 	}
 	l = &far->route->lines[q->index];
 	rails = near->rails & far->rails;
-	if (!rails || (l->nr_up != l->nr_lanes && !rdma_line_call(l, rails))) {
+	if (!rails || (l->up != l->all && !rdma_line_call(l, rails))) {
 		transfer_end_by(t, TENT_RULE_PEER_LOST);
 		return POST_DONE;	/* it is called again a little later */
 	}
-	job = TAILQ_FIRST(&l->free);
+	job = job_begin(l, t, rails);
 	if (!job)
 		return POST_BUSY;
-	job_begin(l, job, t, rails);
+	rdma_job_issue(job);
 	store_relaxed(&q->base.watched, 1u);
 	return POST_PENDING;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rdma_queue.c - the poller's turn: notes, what was completed, what goes out. */
-#include "dv/rdma.h"
+#include "dv/rdma_poller.h"
 #include "ring/wake.h"
 
 /* ---- notes ------------------------------------------------------------- */

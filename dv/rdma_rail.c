@@ -56,6 +56,12 @@ static bool listen_to(struct rdma_instance *inst, struct rdma_rail *r)
 	return epoll_ctl(inst->epoll_fd, EPOLL_CTL_ADD, r->device.context->async_fd, &e) == 0;
 }
 
+static void set_usable(struct rdma_instance *inst, uint32_t rails)
+{
+	store_relaxed(&inst->usable, rails);
+	rdma_changed(inst);
+}
+
 static void rail_open(struct rdma_instance *inst, struct rdma_rail *r, const struct dv_choice *c)
 {
 	int rc = dv_device_open(&r->device, r->name, c, r->why, sizeof(r->why));
@@ -66,7 +72,7 @@ static void rail_open(struct rdma_instance *inst, struct rdma_rail *r, const str
 	if (r->is_open) {
 		inst->nr_open++;
 		if (rc == 0)
-			store_relaxed(&inst->usable, inst->usable | 1u << r->index);
+			set_usable(inst, inst->usable | 1u << r->index);
 	} else {
 		close_tracks(inst, r);
 		dv_device_close(&r->device);
@@ -113,7 +119,7 @@ static void port_changed(struct rdma_instance *inst, struct rdma_rail *r)
 		snprintf(inst->why, sizeof(inst->why), "%s", r->why);
 		return;
 	}
-	store_relaxed(&inst->usable, inst->usable | 1u << r->index);
+	set_usable(inst, inst->usable | 1u << r->index);
 	rdma_route_resume(inst, r->index);
 }
 
@@ -121,7 +127,7 @@ static void lost(struct rdma_instance *inst, struct rdma_rail *r)
 {
 	r->is_gone = true;
 	rdma_rail_fault(inst, r, "was taken out");
-	store_relaxed(&inst->usable, inst->usable & ~(1u << r->index));
+	set_usable(inst, inst->usable & ~(1u << r->index));
 	for (uint32_t i = 0; i < inst->nr_queues; i++)
 		wake_event_signal(inst->queues[i]->event_fd);
 }

@@ -84,15 +84,19 @@ static bool line_init(struct rdma_line *l, struct rdma_route *r, struct rdma_que
 {
 	l->route = r;
 	l->queue = q;
+	l->chunk_bytes = q->inst->o.chunk_bytes;
 	l->nr_lanes = q->inst->nr_rails;
+	l->all = (1u << l->nr_lanes) - 1;
 	for (uint32_t i = 0; i < l->nr_lanes; i++)
 		l->lanes[i] = (struct rdma_lane){ .line = l, .rail = (uint8_t)i };
-	TAILQ_INIT(&l->free);
+	SLIST_INIT(&l->spares);
 	TAILQ_INIT(&l->waiting);
 	TAILQ_INIT(&l->broken);
 	l->jobs = calloc(RDMA_JOBS, sizeof(*l->jobs));
-	for (uint32_t i = 0; l->jobs && i < RDMA_JOBS; i++)
-		TAILQ_INSERT_TAIL(&l->free, &l->jobs[i], link);
+	for (uint32_t i = 0; l->jobs && i < RDMA_JOBS; i++) {
+		l->jobs[i].line = l;
+		SLIST_INSERT_HEAD(&l->spares, &l->jobs[i], spare);
+	}
 	return l->jobs;
 }
 
@@ -143,17 +147,23 @@ void rdma_route_pause(struct rdma_route *r, uint8_t rail, uint64_t worked_ns)
 	store_relaxed(&r->paused, r->paused | 1u << rail);
 }
 
+static void set_refused(struct rdma_route *r, uint32_t rails)
+{
+	store_relaxed(&r->refused, rails);
+	rdma_changed(r->lines[0].queue->inst);
+}
+
 void rdma_route_refuse(struct rdma_route *r, uint8_t rail)
 {
 	r->pauses[rail].until_ns = clock_monotonic_ns() + RDMA_PAUSE_NS;
-	store_relaxed(&r->refused, r->refused | 1u << rail);
+	set_refused(r, r->refused | 1u << rail);
 }
 
 static void resume(struct rdma_route *r, uint32_t rail)
 {
 	r->pauses[rail].until_ns = 0;
 	store_relaxed(&r->paused, r->paused & ~(1u << rail));
-	store_relaxed(&r->refused, r->refused & ~(1u << rail));
+	set_refused(r, r->refused & ~(1u << rail));
 }
 
 void rdma_route_resume(struct rdma_instance *inst, uint8_t rail)

@@ -262,7 +262,8 @@ struct backend {
 	/* Control, once the poller has stopped and owns no transfer. */
 	void (*queue_close)(struct backend_queue *queue);
 
-	/* Required. Any thread; pure. Can it move between these two? */
+	/* Required. Any thread; pure. Can it move between these two? The answer for memory of
+	 * another engine stands until inst->changes is another number. */
 	bool (*reaches)(const struct backend_instance *inst,
 			const struct region *local, const struct region *remote);
 
@@ -342,6 +343,7 @@ struct backend_queue {
 };
 struct backend_instance {
 	const struct backend *ops;
+	uint32_t changes;	/* counts what made reaches() answer otherwise than before */
 };
 
 extern const struct backend null_backend;
