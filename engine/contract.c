@@ -84,47 +84,57 @@ static uint32_t kind_of(const struct contract *c, uint8_t intent, uint8_t asked,
 	return kind | gets << 16 | (w->one_level ? 0 : (gets - TENT_PRIORITY_HIGH) << 24);
 }
 
-/* Does the planner's usual choice for memory of this host stand, whatever the request is
- * otherwise? Only such words are for the judge's short way. */
-static bool goes_short(const struct contract *c, uint8_t intent, uint8_t priority,
-		       const struct contract_world *w)
+/* For contract.chosen. */
+static uint8_t choose_early(const struct contract *c, uint8_t intent, uint8_t priority, bool far)
 {
 	const struct policy_question q = {
-		.intent = intent, .priority = priority, .same_machine = true,
+		.intent = intent, .priority = priority, .same_machine = !far,
 	};
 	const struct policy *p;
-	struct plan_list list;
 	uint16_t rule;
 	bool lowered;
 
-	if (!c->listed || !w->planner->mapped)
-		return false;
-	if (!policies_ignore_length(c, &q))
-		return false;
+	if (!c->listed || !policies_ignore_length(c, &q))
+		return 0;
 	p = contract_choose(c, &q, &rule, &lowered);
-	if (rule)
+	return rule ? 0 : p ? (uint8_t)(p - c->set->config.policies + 1) : CHOSEN_NONE;
+}
+
+/* Does the planner's usual choice for memory of this host stand, whatever the request is
+ * otherwise? Only such words are for the judge's short way. */
+static bool goes_short(const struct contract *c, uint8_t chosen, const struct contract_world *w)
+{
+	struct plan_list list;
+
+	if (!chosen || !w->planner->mapped)
 		return false;
-	list = contract_list(c, p);
-	if (!plan_lists(&list, w->planner->transport))
-		return false;
-	return !list.nr || list.order[0] == w->planner->transport;
+	list = contract_list(c, contract_chosen(c, chosen));
+	return plan_lists(&list, w->planner->transport) &&
+	       (!list.nr || list.order[0] == w->planner->transport);
+}
+
+static void make_kind(struct contract *c, uint8_t intent, uint8_t asked, uint8_t cap,
+		      const struct contract_world *w)
+{
+	uint32_t at = KIND_AT(intent, asked), kind = kind_of(c, intent, asked, cap, w);
+
+	for (int far = 0; far < 2; far++)
+		c->chosen[far][at] = choose_early(c, intent, kind >> 16 & 0xff, far);
+	if (!goes_short(c, c->chosen[0][at], w))
+		kind |= KIND_LONG;
+	if (c->terms[intent].given & (QOS_HAS_BYTES | QOS_HAS_REQUESTS))
+		kind |= KIND_BOUND;
+	if (kind & ~KIND_MASK)
+		c->all_short = false;
+	c->kinds[at] = kind;
 }
 
 static void make_kinds(struct contract *c, uint8_t cap, const struct contract_world *w)
 {
 	c->all_short = true;
 	for (uint8_t i = 0; i < INTENTS; i++)
-		for (uint8_t p = 0; p < PRIORITIES; p++) {
-			uint32_t kind = kind_of(c, i, p, cap, w);
-
-			if (!goes_short(c, i, kind >> 16 & 0xff, w))
-				kind |= KIND_LONG;
-			if (c->terms[i].given & (QOS_HAS_BYTES | QOS_HAS_REQUESTS))
-				kind |= KIND_BOUND;
-			if (kind & ~KIND_MASK)
-				c->all_short = false;
-			c->kinds[KIND_AT(i, p)] = kind;
-		}
+		for (uint8_t p = 0; p < PRIORITIES; p++)
+			make_kind(c, i, p, cap, w);
 }
 
 /* ---- tenants ----------------------------------------------------------- */
@@ -141,10 +151,13 @@ static uint64_t usable(const struct contract_config *config, uint64_t policies, 
 	return policies;
 }
 
+static uint64_t serials;	/* of all engines; no pair */
+
 static void make_contract(struct contract_set *set, struct contract *c,
 			  const struct tenant_rules *t, const struct contract_world *w)
 {
 	c->set = set;
+	c->serial = fetch_add(&serials, 1) + 1; /* no pair */
 	c->listed = true;
 	memcpy(c->name, t->name, sizeof(c->name));
 	c->policies = usable(&set->config, t->policies, t->pools);

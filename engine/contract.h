@@ -26,6 +26,7 @@
 #define KIND_LOWERED	(1u << 1) /* less than it asked for: recorded */
 #define KIND_DENIED	(1u << 2) /* more than this tenant may have: refused */
 #define KIND_BOUND	(1u << 3) /* what is in flight of it is bounded, see bounds.h */
+#define KIND_NOTED	(KIND_LOWERED | KIND_DENIED | KIND_BOUND)
 #define KIND_MASK	0xffff0000u
 #define KIND_AT(intent, priority) ((uint32_t)(intent) * PRIORITIES + (uint32_t)(priority))
 
@@ -35,6 +36,7 @@ struct contract_set;
 /* What one tenant may have. */
 struct contract {
 	const struct contract_set *set;
+	uint64_t serial;	/* no other that this process ever has: 1.. */
 	uint64_t policies;	/* bit per place in the set's policies */
 	uint32_t transports;	/* bit per enum tent_transport */
 	bool listed;		/* false: nothing at all */
@@ -43,6 +45,9 @@ struct contract {
 	bool refuses_expired;
 	bool all_short;		/* no word of kinds has more than KIND_MASK */
 	uint32_t kinds[KINDS]; /* see KIND_AT() */
+	/* By place in kinds, for memory of this host and of others: the policy of those that
+	 * name none, whatever their length. */
+	uint8_t chosen[2][KINDS]; /* its place + 1; CHOSEN_NONE: there is none; 0: it depends */
 	struct qos_terms terms[INTENTS];
 	struct bounds_account *account; /* where terms bound what is in flight; else NULL */
 	uint8_t matches[INTENTS]; /* enum contract_match */
@@ -50,6 +55,8 @@ struct contract {
 	uint64_t shares_with;	/* bit per place: whose clients may open its segments */
 	char name[CONTRACT_NAME_SIZE];
 };
+
+#define CHOSEN_NONE 255u
 
 /* Where the terms for an intent come from. */
 enum contract_match { MATCH_NONE, MATCH_GLOBAL, MATCH_TENANT, MATCH_INTENT };
@@ -97,6 +104,9 @@ const struct policy *contract_choose(const struct contract *c, const struct poli
 
 /* What stands against the name that a request has: 0, POLICY_UNKNOWN or POLICY_DENIED. */
 uint16_t contract_name_rule(const struct contract *c, const struct policy_question *q);
+
+/* A policy of contract.chosen that is not 0: it, or NULL. */
+const struct policy *contract_chosen(const struct contract *c, uint8_t chosen);
 
 /* Where a request with this policy (or NULL) may go. */
 static inline struct plan_list contract_list(const struct contract *c, const struct policy *p)

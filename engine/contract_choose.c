@@ -118,6 +118,11 @@ uint16_t contract_name_rule(const struct contract *c, const struct policy_questi
 	return rule;
 }
 
+const struct policy *contract_chosen(const struct contract *c, uint8_t chosen)
+{
+	return chosen == CHOSEN_NONE ? NULL : &c->set->config.policies[chosen - 1];
+}
+
 const struct policy *contract_choose(const struct contract *c, const struct policy_question *q,
 				     uint16_t *rule, bool *lowered)
 {

@@ -15,7 +15,7 @@
 static struct region *find_source(const struct bench *b, uint64_t addr, uint64_t length)
 {
 	struct region_hint *hint = b->hints ?
-				   hint_of(b->hints->source, addr, b->own_shift) : NULL;
+				   hint_of(b->hints, HINTS_SOURCE, addr, b->own_shift) : NULL;
 
 	return hint_search(b->own, addr, length, hint, true);
 }
@@ -23,7 +23,7 @@ static struct region *find_source(const struct bench *b, uint64_t addr, uint64_t
 static struct region *find_target(const struct bench *b, uint64_t addr, uint64_t length)
 {
 	struct region_hint *hint = b->hints ?
-				   hint_of(b->hints->target, addr, b->target_shift) : NULL;
+				   hint_of(b->hints, b->targets, addr, b->target_shift) : NULL;
 
 	return hint_search(b->target, addr, length, hint, false);
 }
@@ -38,6 +38,7 @@ static inline __attribute__((always_inline)) bool bench_target(struct bench *b, 
 		return false;
 	b->target = segment_table(segment);
 	b->target_shift = b->hints ? hint_shift(b->hints, b->target) : 0;
+	b->targets = segment->is_far ? HINTS_FAR : HINTS_TARGET;
 	b->target_id = id;
 	b->foreign = segment != h->segments[0];
 	return true;
@@ -51,20 +52,23 @@ static uint16_t missing_rule(const struct bench *b)
 	return load_relaxed(&s->lost) ? TENT_RULE_TARGET_PEER : TENT_RULE_TARGET_UNREGISTERED;
 }
 
-/* Do hints know both ends? Then all of address_fault() passes. */
+/* Do hints, for targets these, know both ends? Then all of address_fault() passes. */
 static inline __attribute__((always_inline)) bool
-hints_know(struct bench *b, const struct tent_request_v1 *r, const struct region_hint **local,
-	   const struct region_hint **remote)
+hints_know(struct bench *b, const struct tent_request_v1 *r, size_t targets,
+	   const struct region_hint **local, const struct region_hint **remote)
 {
 	uint64_t source = word_at(&r->source), target = r->target_offset, last = r->length - 1;
 
-	if (unlikely(r->target_id != b->target_id) && !bench_target(b, r->target_id))
-		return false;
-	*local = hint_of(b->hints->source, source, b->own_shift);
+	*local = hint_of(b->hints, HINTS_SOURCE, source, b->own_shift);
 	if (!hint_holds(*local, b->own, source, last))
 		return false;
-	*remote = hint_of(b->hints->target, target, b->target_shift);
+	*remote = hint_of(b->hints, targets, target, b->target_shift);
 	return hint_holds(*remote, b->target, target, last);
+}
+
+static inline __attribute__((always_inline)) bool bench_is_at(struct bench *b, uint64_t target_id)
+{
+	return likely(target_id == b->target_id) || bench_target(b, target_id);
 }
 
 static bool is_permitted(const struct region *r, int32_t opcode)
@@ -148,8 +152,10 @@ void judge_take_contract(struct judge *j, const struct contract *contract)
 {
 	j->contract = contract;
 	j->kinds = contract ? contract->kinds : j->own_kinds;
-	if (!j->hints || !j->planner->mapped)
+	if (!j->hints)
 		j->short_way = SHORT_NONE;
+	else if (!j->planner->mapped)
+		j->short_way = SHORT_FAR;
 	else
 		j->short_way = !contract || contract->all_short ? SHORT_ALL : SHORT_SOME;
 }
@@ -168,6 +174,7 @@ bench_init(struct bench *b, const struct judge *j, const uint32_t *kinds,
 	b->seen_ticks = j->seen_ticks;
 	b->batch = j->batch;
 	b->hints = j->hints;
+	b->targets = HINTS_TARGET;
 	b->own = own;
 	b->own_shift = own_shift;
 	/* Its own segment to begin with: a mark for "none yet" would be a number that a
@@ -270,7 +277,10 @@ find_ends(struct bench *b, const struct tent_slot *s,
 {
 	const struct region_hint *local, *remote;
 
-	if (unlikely(!b->hints) || !hints_know(b, &s->request, &local, &remote))
+	if (unlikely(!b->hints) || !bench_is_at(b, s->request.target_id) ||
+	    (!hints_know(b, &s->request, HINTS_TARGET, &local, &remote) &&
+	     (b->targets != HINTS_FAR ||
+	      !hints_know(b, &s->request, HINTS_FAR, &local, &remote))))
 		return address_fault(b, s, t).rule;
 	t->local = local->region;
 	t->remote = remote->region;
@@ -337,7 +347,8 @@ judge_plain(struct bench *b, const struct tent_slot *s, bool some, uint32_t inde
 	uint32_t kind = b->kinds[KIND_AT(w.intent, w.priority)];
 	const struct region_hint *local, *remote;
 
-	if ((some && unlikely(kind & ~KIND_MASK)) || !hints_know(b, r, &local, &remote))
+	if ((some && unlikely(kind & ~KIND_MASK)) || !bench_is_at(b, r->target_id) ||
+	    !hints_know(b, r, HINTS_TARGET, &local, &remote))
 		return false;
 	fill(b, s, &w, kind, index, t);
 	t->local = local->region;
@@ -369,11 +380,89 @@ judge_some(const struct judge *j, const struct tent_slot *slots, uint32_t count,
 	return judge_run(&b, slots, true, count, j->first_index, transfers);
 }
 
+/* ---- plain ones to memory of other engines ------------------------------ */
+
+/* What was chosen before may be taken again, while it stands. */
+static void bench_take_ways(struct bench *b)
+{
+	const struct contract *c = b->j->contract;
+
+	b->by_ways = !planner_avoids(b->planner);
+	b->changes = planner_changes(b->planner);
+	b->first_way = (c ? c->serial << 8 : 0) + 4 - b->priorities;
+}
+
+static inline uint64_t way_kind(const struct bench *b, const struct tent_request_v1 *r)
+{
+	return b->first_way + KIND_AT(r->intent_type, r->requested_priority);
+}
+
+/* By the way that was chosen for one like it. False: nothing is known. */
+static inline __attribute__((always_inline)) bool
+judge_far(struct bench *b, const struct tent_slot *s, uint32_t index, struct transfer *t)
+{
+	const struct tent_request_v1 *r = &s->request;
+	const struct wanted w = {
+		.intent = r->intent_type, .priority = r->requested_priority,
+	};
+	const struct region_hint *local, *remote;
+	const struct region_way *way;
+
+	if (!bench_is_at(b, r->target_id) || b->targets != HINTS_FAR ||
+	    !hints_know(b, r, HINTS_FAR, &local, &remote))
+		return false;
+	way = way_find(b->hints, local->region, remote->region, way_kind(b, r), b->changes);
+	if (!way)
+		return false;
+	fill(b, s, &w, b->kinds[KIND_AT(w.intent, w.priority)] & KIND_MASK, index, t);
+	t->local = local->region;
+	t->remote = remote->region;
+	t->queue = way->queue;
+	t->transport = way->queue->ops->transport;
+	return true;
+}
+
+/* As judge_run(), from entry i on; where it stopped. */
+static __attribute__((noinline)) uint32_t
+judge_far_run(const struct judge *j, const struct tent_slot *slots, uint32_t i, uint32_t count,
+	      struct transfer **transfers)
+{
+	struct bench b;
+
+	bench_init(&b, j, j->kinds, j->planner, j->own, j->own_shift);
+	bench_take_ways(&b);
+	while (b.by_ways && i < count && judge_far(&b, &slots[i], j->first_index + i, transfers[i]))
+		i++;
+	return i;
+}
+
+/* What was found out for this one may be taken for others like it. */
+static void keep_way(struct bench *b, const struct tent_slot *s, const struct transfer *t)
+{
+	const struct contract *c = b->j->contract;
+	uint64_t kind = way_kind(b, &s->request);
+	uint8_t place = kind & 0xff;
+
+	if (!b->by_ways || !t->queue || !t->remote->far)
+		return;
+	if (c && (!c->chosen[1][place] || c->kinds[place] & KIND_NOTED))
+		return;
+	way_keep(b->hints, &(struct region_way){
+		.local = t->local, .remote = t->remote, .kind = kind, .queue = t->queue,
+		.changes = b->changes,
+	});
+}
+
 static bool judge_either(struct bench *b, const struct tent_slot *s, uint32_t index,
 			 struct transfer *t)
 {
-	return (b->j->way == SHORT_SOME && judge_plain(b, s, true, index, t)) ||
-	       judge_searched(b, s, index, t);
+	if ((b->by_ways && judge_far(b, s, index, t)) ||
+	    (b->j->way != SHORT_FAR && judge_plain(b, s, true, index, t)))
+		return true;
+	if (!judge_searched(b, s, index, t))
+		return false;
+	keep_way(b, s, t);
+	return true;
 }
 
 /* Entries from i on. Where it stopped: at a fault, or at count. */
@@ -387,6 +476,8 @@ judge_rest(const struct judge *j, const struct tent_slot *slots,
 	struct bench b;
 
 	bench_open(&b, j, &own);
+	if (j->way)
+		bench_take_ways(&b);
 	if (!j->way)
 		while (i < count && judge_general(&b, &slots[i], cells[i],
 						  j->first_index + i, transfers[i]))
@@ -414,11 +505,13 @@ enum verdict judge_batch(const struct judge *j, const struct tent_slot *slots,
 		i = judge_run(&plain, slots, false, count, j->first_index, transfers);
 		if (likely(i == count))
 			return BATCH_ACCEPTED;
-	} else if (j->way) {
+	} else if (j->way == SHORT_SOME) {
 		i = judge_some(j, slots, count, transfers);
 		if (likely(i == count))
 			return BATCH_ACCEPTED;
 	}
+	if (j->way && (i = judge_far_run(j, slots, i, count, transfers)) == count)
+		return BATCH_ACCEPTED;
 	/* A registration may land between the pass that refuses and the one that looks for
 	 * the first failure: then there is none, and the batch is judged anew. Bounded, as
 	 * a client may register without end, and as the passes must not differ otherwise. */

@@ -52,7 +52,8 @@ struct judge {
 enum short_way {
 	SHORT_NONE,
 	SHORT_ALL,
-	SHORT_SOME	/* those whose kind says nothing else */
+	SHORT_SOME,	/* those whose kind says nothing else */
+	SHORT_FAR	/* none to memory that is mapped here: by ways that were found only */
 };
 
 /* For a judge with space, queues, contract, one_level and hints. The others outlive it, and

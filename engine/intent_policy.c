@@ -41,32 +41,53 @@ static struct fault terms_fault(const struct bench *b, const struct contract *c,
 	return NO_FAULT;
 }
 
+/* Where it may go. The rule against it, or 0; and the flags of what it was denied. */
+static uint16_t list_for(const struct bench *b, const struct wanted *w, const char *cell,
+			 uint64_t length, struct transfer *t, struct plan_list *list)
+{
+	const struct contract *c = b->j->contract;
+	const uint32_t *kind = &b->kinds[KIND_AT(w->intent, w->priority)];
+	struct policy_question q;
+	const struct policy *p;
+	uint16_t rule;
+	bool lowered;
+
+	if (!w->policy_length && !t->remote->file) {
+		uint8_t chosen = c->chosen[t->remote->far != NULL][kind - c->kinds];
+
+		if (chosen) {
+			*list = contract_list(c, contract_chosen(c, chosen));
+			return 0;
+		}
+	}
+	q = question_of(w, cell, *kind >> 16 & 0xff, length, t);
+	p = contract_choose(c, &q, &rule, &lowered);
+	t->flags |= lowered ? TENT_CQE_F_POLICY_DOWNGRADED : 0;
+	*list = contract_list(c, p);
+	return rule;
+}
+
 struct fault contract_fault(struct bench *b, const struct wanted *w, const char *cell,
 			    uint64_t length, struct transfer *t)
 {
 	const struct contract *c = b->j->contract;
 	uint32_t kind = b->kinds[KIND_AT(w->intent, w->priority)];
-	const struct policy_question q = question_of(w, cell, kind >> 16 & 0xff, length, t);
 	struct fault f = terms_fault(b, c, w, kind, length);
-	const struct policy *p;
 	struct plan_list list;
 	uint16_t rule;
-	bool lowered;
 
 	if (f.rule)
 		return f;
-	p = contract_choose(c, &q, &rule, &lowered);
+	rule = list_for(b, w, cell, length, t, &list);
 	if (rule)
 		return (struct fault){ rule, (int64_t)w->policy_length };
-	t->flags |= lowered ? TENT_CQE_F_POLICY_DOWNGRADED : 0;
 	t->flags |= kind & KIND_LOWERED ? TENT_CQE_F_PRIORITY_DOWNGRADED : 0;
 	if (unlikely(kind & KIND_BOUND)) {
 		t->flags |= TRANSFER_F_BOUND;
 		b->some_odd = true;
 	}
-	list = contract_list(c, p);
 	rule = plan_search(b->planner, &list, w->hint, t);
-	if (!rule && q.name_length && !lowered)
+	if (!rule && w->policy_length && !(t->flags & TENT_CQE_F_POLICY_DOWNGRADED))
 		plan_rest(b->planner, &list, t); /* its name is not kept */
 	return (struct fault){ rule, w->hint };
 }

@@ -31,6 +31,7 @@ struct bench {
 	uint64_t seen_ticks;
 	struct batch_state *batch;
 	struct region_hints *hints; /* or NULL */
+	size_t targets;		/* where among them those for the target begin */
 	const struct region_table *own, *target;
 	/* address >> shift names a hint by its offset in bytes */
 	int own_shift, target_shift;
@@ -40,6 +41,9 @@ struct bench {
 	bool some_odd;		/* see BATCH_ACCEPTED_ODD */
 	const uint32_t *kinds;	/* see KIND_AT(), priorities as these slots count them */
 	const struct planner *planner;
+	bool by_ways;		/* what was chosen for far memory before may be taken again, */
+	uint32_t changes;	/* by this planner_changes() */
+	uint64_t first_way;	/* region_way.kind of the first of kinds */
 };
 
 static inline bool is_compat(const struct bench *b)

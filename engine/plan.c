@@ -16,12 +16,6 @@ static bool may_move(const struct plan_list *list, const struct backend_queue *q
 	       q->ops->reaches(q->inst, t->local, t->remote);
 }
 
-/* Is any way paused? Then those are taken only when all are. */
-static bool avoids(const struct planner *p)
-{
-	return p->paths && unlikely(load_relaxed(&p->paths->nr_paused));
-}
-
 /* A search that takes every way, or those that are not paused. */
 struct search {
 	const struct planner *planner;
@@ -89,7 +83,7 @@ uint16_t plan_search(const struct planner *p, const struct plan_list *list, int3
 
 	if (hint != TENT_TRANSPORT_UNSPEC)
 		return take_first(&all, hint, t) ? 0 : hint_rule(p, list, hint);
-	if (avoids(p) && take_any(&open, t))
+	if (planner_avoids(p) && take_any(&open, t))
 		return 0;
 	return take_any(&all, t) ? 0 : TENT_RULE_NO_TRANSPORT;
 }
@@ -145,7 +139,7 @@ static uint32_t next_place(const struct planner *p, uint32_t allowed, bool avoid
 
 bool plan_next(const struct planner *p, uint32_t allowed, struct transfer *t)
 {
-	uint32_t at = avoids(p) ? next_place(p, allowed, true, t) : TRANSFER_WAYS;
+	uint32_t at = planner_avoids(p) ? next_place(p, allowed, true, t) : TRANSFER_WAYS;
 
 	if (at == TRANSFER_WAYS)
 		at = next_place(p, allowed, false, t);

@@ -39,6 +39,22 @@ static inline void planner_init(struct planner *p, struct backend_queue *const *
 	p->end = (uint32_t)p->transport << 24;
 }
 
+/* Is any way paused? Then those are taken only when all are. */
+static inline bool planner_avoids(const struct planner *p)
+{
+	return p->paths && unlikely(load_relaxed(&p->paths->nr_paused));
+}
+
+/* Another number: what was chosen may not be what would be chosen now. */
+static inline uint32_t planner_changes(const struct planner *p)
+{
+	uint32_t sum = 0;
+
+	for (uint32_t i = 0; i < p->nr_queues; i++)
+		sum += load_acquire(&p->queues[i]->inst->changes); /* A19, pairs with R19 */
+	return sum;
+}
+
 /* What a policy and a tenant leave to choose from. */
 struct plan_list {
 	uint32_t allowed;	/* bit per enum tent_transport */

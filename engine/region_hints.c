@@ -53,7 +53,8 @@ struct region *hint_search(const struct region_table *t, uint64_t addr, uint64_t
 	if (!found || !hint)
 		return found;
 	holder = t->entries[at].region;
-	if (holder->addr && (is_source || holder->permission == TENT_PERM_GLOBAL_READ_WRITE))
+	if ((holder->addr || holder->far) &&
+	    (is_source || holder->permission == TENT_PERM_GLOBAL_READ_WRITE))
 		set_window(hint, t, at);
 	return found;
 }

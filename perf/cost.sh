@@ -212,8 +212,8 @@ rdma_count() { # VECTOR BATCH
 }
 
 rdma_rows() {
-	echo "# by RDMA, WQEs and CQEs too; goals are not judged: a far region has no hint, so each" \
-		"request searches for its own, and two policies and a contract are looked at"
+	echo "# by RDMA, WQEs and CQEs too; goals are not judged: beside WQE and CQE a request is a job" \
+		"of its line until its pieces are back, and with a hint or deadline its policy is looked for"
 	printf '%-28s %-8s %5s %10s %8s\n' "# per request" vector batch count goal
 	goal rdma 32 300
 	goal rdma4 32 350

@@ -199,7 +199,7 @@ static void a_hint_pins_its_transport_or_fails(void **state)
 {
 	struct intent_fix *f = *state;
 	struct backend other = rig_copy_backend;
-	struct backend_queue second = { .ops = &other };
+	struct backend_queue second = { .ops = &other, .inst = f->rig.queue->inst };
 	struct backend_queue *queues[] = { f->rig.queue, &second };
 
 	other.transport = TENT_TRANSPORT_TCP;
@@ -230,7 +230,7 @@ static void neighbours_in_a_batch_are_planned_each_by_itself(void **state)
 {
 	struct intent_fix *f = *state;
 	struct backend far = rig_copy_backend;
-	struct backend_queue second = { .ops = &far };
+	struct backend_queue second = { .ops = &far, .inst = f->rig.queue->inst };
 	struct backend_queue *queues[] = { f->rig.queue, &second };
 
 	far.transport = TENT_TRANSPORT_TCP;
