@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_contract_engine.c - contracts in a running engine: by who the kernel says a client
- * is, explained, and replaced under load. */
+ * is, explained, and reloaded by who may. */
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -15,20 +15,11 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "engine/config.h"
 #include "ring/ctl_io.h"
 #include "ring/order.h"
-#include "tests/common/engine_fix.h"
+#include "tests/test_contract_fix.h"
 
 #define STRANGER 65533u
-
-static struct config_report said;
-
-static void apply(struct engine_config *c, const char *json)
-{
-	if (engine_config_apply_json(c, json, &said))
-		fail_msg("%s", said.error);
-}
 
 /* ---- tenants ------------------------------------------------------------ */
 
@@ -50,24 +41,6 @@ static void two_tenants(struct engine_config *c)
 		 "\"priority_cap\":\"low\",\"on_denied\":\"downgrade\"}]}}",
 		 (unsigned)getuid(), STRANGER);
 	apply(c, json);
-}
-
-/* The flags, or minus the rule, that a HIGH request by that name ends with. */
-static int move_named(struct engine_fix *f, const char *name)
-{
-	struct tent_client *c = engine_fix_attach(f, NULL);
-	struct tent_ring *ring = engine_fix_ring(c);
-	uint8_t *m = engine_fix_memory(c, 8192);
-	struct tent_request_v1 r = engine_fix_request(TENT_OPCODE_WRITE, m, 0, m + 4096, 64);
-	struct tent_completion done;
-
-	r.requested_priority = TENT_PRIORITY_HIGH;
-	r.policy_name = name;
-	engine_fix_submit(ring, &r);
-	done = engine_fix_wait(ring);
-	tent_ring_close(ring);
-	tent_client_detach(c);
-	return done.rule ? -(int)done.rule : done.flags;
 }
 
 static int strange_gold(struct engine_fix *f)
@@ -189,168 +162,6 @@ static void explain_names_the_rule_of_each_downgrade_that_completions_record(voi
 	tent_client_detach(c);
 	assert_int_equal(move_named(&f, "gold"), TENT_CQE_F_POLICY_DOWNGRADED |
 			 TENT_CQE_F_PRIORITY_DOWNGRADED);
-	engine_fix_stop(&f);
-}
-
-/* ---- reload ------------------------------------------------------------- */
-
-#define RELOADS 300
-#define BATCH 16u
-
-struct load {
-	struct engine_fix *f;
-	uint32_t stop, batches;		/* no pairs */
-};
-
-/* Batches that one set takes as they are and the other refuses. */
-static void *submit_all_the_time(void *context)
-{
-	struct load *l = context;
-	struct tent_client *c = engine_fix_attach(l->f, NULL);
-	struct tent_ring *ring = engine_fix_ring(c);
-	uint8_t *m = engine_fix_memory(c, 8192);
-	struct tent_request_v1 r[BATCH];
-
-	for (uint32_t i = 0; i < BATCH; i++) {
-		r[i] = engine_fix_request(TENT_OPCODE_WRITE, m, 0, m + 4096, 64);
-		r[i].policy_name = i % 2 ? "gold" : NULL;
-	}
-	while (!load_relaxed(&l->stop)) {
-		uint32_t credits = 0;
-
-		assert_int_equal(tent_ring_submit(ring, r, BATCH, sizeof(r[0]), 0, 0), 0);
-		while (credits < BATCH) {
-			struct tent_completion done = engine_fix_wait(ring);
-
-			credits += done.credits;
-			if (done.rule)
-				assert_int_equal(done.rule, TENT_RULE_POLICY_DENIED);
-		}
-		assert_int_equal(credits, BATCH);
-		store_relaxed(&l->batches, l->batches + 1);
-	}
-	tent_ring_close(ring);
-	tent_client_detach(c);
-	return NULL;
-}
-
-static const char *const sets[] = {
-	"{\"policy\":[{\"name\":\"gold\"},{\"name\":\"x\"}],\"authorization\":{\"tenants\":["
-	"{\"name\":\"default\"}]}}",
-	"{\"policy\":[{\"name\":\"x\"},{\"name\":\"gold\"}],\"authorization\":{\"tenants\":["
-	"{\"name\":\"default\",\"policies\":[\"x\"]}]}}",
-};
-
-static void under_sets_0(struct engine_config *c)
-{
-	apply(c, sets[0]);
-}
-
-static void no_batch_is_lost_while_contracts_are_replaced(void **state)
-{
-	static struct engine_config c[2];
-	struct engine_fix f;
-	struct load l = { .f = &f };
-	pthread_t thread;
-	struct tent_client *observer;
-
-	(void)state;
-	engine_fix_start(&f, under_sets_0);
-	for (int i = 0; i < 2; i++) {
-		engine_config_default(&c[i]);
-		apply(&c[i], sets[i]);
-	}
-	assert_int_equal(pthread_create(&thread, NULL, submit_all_the_time, &l), 0);
-	observer = engine_fix_attach(&f, NULL);
-	while (!load_relaxed(&l.batches))
-		sched_yield();
-	for (int i = 0; i <= RELOADS; i++) {
-		char *text;
-
-		assert_int_equal(engine_reload(f.engine, &c[i % 2], "", 0), 0);
-		/* the control thread has passed it once it answers this */
-		assert_int_equal(tent_client_query(observer, TENT_QUERY_STATS, &text), 0);
-		free(text);
-	}
-	store_relaxed(&l.stop, 1u);
-	pthread_join(thread, NULL);
-	tent_client_detach(observer);
-	assert_int_equal(move_named(&f, "gold"), 0);	/* the last one: set 0 */
-	assert_int_equal(engine_reload(f.engine, &c[1], "", 0), 0);
-	assert_int_equal(-move_named(&f, "gold"), TENT_RULE_POLICY_DENIED);
-	engine_fix_stop(&f);
-}
-
-/* A new contract may lie where the one before the last lay. */
-static void who_was_idle_through_several_reloads_goes_by_the_last(void **state)
-{
-	static const char *const texts[] = {
-		"{\"policy\":[{\"name\":\"any\"}]}", "{\"policy\":[{\"name\":\"all\"}]}",
-		"{\"policy\":[{\"name\":\"far\",\"transports\":[\"tcp\"]}]}",
-	};
-	static struct engine_config c[3];
-	struct tent_client *idle, *observer;
-	struct tent_request_v1 r;
-	struct tent_ring *ring;
-	struct engine_fix f;
-
-	(void)state;
-	engine_fix_start(&f, under_sets_0);
-	idle = engine_fix_attach(&f, NULL);
-	observer = engine_fix_attach(&f, NULL);
-	ring = engine_fix_ring(idle);
-	r.source = engine_fix_memory(idle, 8192);
-	r = engine_fix_request(TENT_OPCODE_WRITE, r.source, 0, (uint8_t *)r.source + 4096, 64);
-	for (int i = 0; i < 30; i++) {
-		char *text;
-
-		engine_config_default(&c[i % 3]);
-		apply(&c[i % 3], texts[i % 3]);
-		assert_int_equal(engine_reload(f.engine, &c[i % 3], "", 0), 0);
-		assert_int_equal(tent_client_query(observer, TENT_QUERY_STATS, &text), 0);
-		free(text);
-		if (i % 3 == 1)
-			continue;
-		for (int again = 0; again < 3; again++) {	/* the first leaves hints */
-			engine_fix_submit(ring, &r);
-			assert_int_equal(!engine_fix_wait(ring).rule, i % 3 == 0);
-		}
-	}
-	tent_ring_close(ring);
-	tent_client_detach(idle);
-	tent_client_detach(observer);
-	engine_fix_stop(&f);
-}
-
-static void a_reload_may_bring_contracts_and_take_them_away(void **state)
-{
-	static struct engine_config c;
-	struct engine_fix f;
-
-	(void)state;
-	engine_fix_start(&f, NULL);
-	assert_int_equal(-move_named(&f, "gold"), TENT_RULE_POLICY_UNKNOWN);
-	engine_config_default(&c);
-	apply(&c, sets[0]);
-	assert_int_equal(engine_reload(f.engine, &c, "", 0), 0);
-	assert_int_equal(move_named(&f, "gold"), 0);
-	engine_config_default(&c);
-	assert_int_equal(engine_reload(f.engine, &c, "", 0), 0);
-	assert_int_equal(-move_named(&f, "gold"), TENT_RULE_POLICY_UNKNOWN);
-	engine_fix_stop(&f);
-}
-
-static void a_programs_own_engine_is_not_reloaded(void **state)
-{
-	struct engine_fix f;
-	struct tent_client *c;
-	char *text;
-
-	(void)state;
-	engine_fix_start(&f, NULL);
-	c = engine_fix_attach(&f, NULL);
-	assert_int_equal(tent_client_query(c, TENT_QUERY_RELOAD, &text), TENT_ERR_UNSUPPORTED);
-	tent_client_detach(c);
 	engine_fix_stop(&f);
 }
 
@@ -617,10 +428,6 @@ int main(void)
 		cmocka_unit_test(who_the_kernel_says_a_client_is_decides_what_a_name_gives),
 		cmocka_unit_test(explain_has_the_effective_policy_and_why_others_do_not_move_it),
 		cmocka_unit_test(explain_names_the_rule_of_each_downgrade_that_completions_record),
-		cmocka_unit_test(no_batch_is_lost_while_contracts_are_replaced),
-		cmocka_unit_test(who_was_idle_through_several_reloads_goes_by_the_last),
-		cmocka_unit_test(a_reload_may_bring_contracts_and_take_them_away),
-		cmocka_unit_test(a_programs_own_engine_is_not_reloaded),
 		cmocka_unit_test(who_asked_is_told_what_is_wrong),
 		cmocka_unit_test(who_asked_is_told_what_waits_for_a_new_start),
 		cmocka_unit_test(an_engine_that_ends_does_not_leave_who_asked_waiting),
