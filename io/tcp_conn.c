@@ -5,7 +5,12 @@
  * memory the kernel still reads.
  *
  * A receive takes the rest of a payload right where it goes, and up to TCP_AHEAD bytes
- * behind it; only those are copied, when they turn out to be payload too.
+ * behind it; only those are copied, when they turn out to be payload too. A multishot
+ * receive would save a lone round trip one of its two io_uring_enter(), but takes bytes to
+ * buffers of the kernel's choice: all payload would be copied.
+ *
+ * A send in place has head and tail beside the payload. Linux takes registered buffers in
+ * such a one from 6.15 on only, so they are not used.
  */
 #include <errno.h>
 #include <string.h>
