@@ -92,9 +92,7 @@ static void an_answer_whose_sum_is_wrong_is_no_success(void **state)
 
 	(void)state;
 	stage_open(&s);
-	submit(&s, TENT_OPCODE_READ, 0, 64);
-	stage_accept(&s);
-	h = next(&s);
+	h = stage_ask(&s, TENT_OPCODE_READ);
 	a = answer_to(&h);
 	tail = (struct tcp_tail){ .crc32c = crc32c(0, bytes, 64) ^ 1 };
 	data_send(s.fd, &a, sizeof(a));
@@ -227,14 +225,11 @@ static void a_read_out_of_time_in_its_middle_is_fenced_too(void **state)
 /* The connection is cut; then the other side is asked, and says so. */
 static struct tent_completion end_by_fence(struct stage *s)
 {
-	static uint8_t bytes[64];
 	struct tent_completion done;
 	struct tcp_hello h;
 	int fence;
 
-	submit(s, TENT_OPCODE_WRITE, 0, 64);
-	stage_accept(s);
-	next_whole(s, bytes);
+	stage_ask(s, TENT_OPCODE_WRITE);
 	time_is_over(true);
 	fence = stage_take(s, &h);
 	time_is_over(false);
@@ -275,14 +270,10 @@ static void a_read_that_is_never_answered_costs_its_connection(void **state)
 
 	(void)state;
 	stage_open(&s);
-	submit(&s, TENT_OPCODE_READ, 0, 64);
-	stage_accept(&s);
-	next(&s);
+	stage_ask(&s, TENT_OPCODE_READ);
 	end_by_timeout(&s);
 	data_expect_end(s.fd);
-	submit(&s, TENT_OPCODE_READ, 0, 64);
-	stage_accept(&s);
-	h = next(&s);
+	h = stage_ask(&s, TENT_OPCODE_READ);
 	answer(&s, &h, bytes);
 	completed(engine_fix_wait(s.ring), 64);
 	stage_close(&s);
@@ -290,15 +281,12 @@ static void a_read_that_is_never_answered_costs_its_connection(void **state)
 
 static void a_write_that_nobody_fences_says_so(void **state)
 {
-	static uint8_t bytes[64];
 	struct tent_completion done;
 	struct stage s;
 
 	(void)state;
 	stage_open(&s);
-	submit(&s, TENT_OPCODE_WRITE, 0, 64);
-	stage_accept(&s);
-	next_whole(&s, bytes);
+	stage_ask(&s, TENT_OPCODE_WRITE);
 	close(s.data_listener);
 	done = end_by_timeout(&s);
 	assert_true(done.flags & TENT_CQE_F_TARGET_UNFENCED);
@@ -308,15 +296,12 @@ static void a_write_that_nobody_fences_says_so(void **state)
 
 static void a_connection_that_is_closed_in_order_is_fenced(void **state)
 {
-	static uint8_t bytes[64];
 	struct tent_completion done;
 	struct stage s;
 
 	(void)state;
 	stage_open(&s);
-	submit(&s, TENT_OPCODE_WRITE, 0, 64);
-	stage_accept(&s);
-	next_whole(&s, bytes);
+	stage_ask(&s, TENT_OPCODE_WRITE);
 	close(s.fd);
 	s.fd = -1;
 	done = engine_fix_wait(s.ring);
@@ -328,26 +313,18 @@ static void a_connection_that_is_closed_in_order_is_fenced(void **state)
 /* Whoever resets it may not be the owner. */
 static void a_connection_that_is_reset_is_not(void **state)
 {
-	const struct linger abort = { .l_onoff = 1 };
-	static uint8_t bytes[64];
 	struct tent_completion done;
-	struct tcp_hello h;
+	uint64_t connection;
 	struct stage s;
 	int fence;
 
 	(void)state;
 	stage_open(&s);
-	submit(&s, TENT_OPCODE_WRITE, 0, 64);
-	stage_accept(&s);
-	next_whole(&s, bytes);
-	setsockopt(s.fd, SOL_SOCKET, SO_LINGER, &abort, sizeof(abort));
-	close(s.fd);
-	s.fd = -1;
-	fence = stage_take(&s, &h);
-	assert_int_equal(h.purpose, TCP_FOR_FENCE);
-	close(fence);				/* not now; it is asked again */
-	fence = stage_take(&s, &h);
-	welcome(fence, h.connection, 0);
+	stage_ask(&s, TENT_OPCODE_WRITE);
+	stage_reset(&s);
+	close(stage_take_fence(&s, &connection)); /* not now; it is asked again */
+	fence = stage_take_fence(&s, &connection);
+	welcome(fence, connection, 0);
 	done = engine_fix_wait(s.ring);
 	expect(done, TENT_ERR_PEER_UNREACHABLE, TENT_RULE_PEER_LOST);
 	assert_int_equal(done.flags & TENT_CQE_F_TARGET_UNFENCED, 0);

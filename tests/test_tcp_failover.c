@@ -16,25 +16,14 @@ static void went_on(struct tent_completion done)
 			 TENT_TRANSPORT_TCP << TENT_CQE_FIRST_SHIFT);
 }
 
-static void reset(struct stage *s)
-{
-	const struct linger abort = { .l_onoff = 1 };
-
-	setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &abort, sizeof(abort));
-	close(s->fd);
-	s->fd = -1;
-}
-
 static void a_read_whose_connection_is_cut_goes_on(void **state)
 {
 	struct stage s;
 
 	(void)state;
 	stage_open(&s);
-	submit(&s, TENT_OPCODE_READ, 0, 64);
-	stage_accept(&s);
-	next(&s);
-	reset(&s);
+	stage_ask(&s, TENT_OPCODE_READ);
+	stage_reset(&s);
 	went_on(engine_fix_wait(s.ring));
 	stage_close(&s);
 }
@@ -42,22 +31,18 @@ static void a_read_whose_connection_is_cut_goes_on(void **state)
 /* Bytes of its first try could land on those of the second. */
 static void a_write_goes_on_when_it_is_fenced_and_not_before(void **state)
 {
-	static uint8_t bytes[64];
 	struct tent_completion done;
-	struct tcp_hello h;
+	uint64_t connection;
 	struct stage s;
 	int fence;
 
 	(void)state;
 	stage_open(&s);
-	submit(&s, TENT_OPCODE_WRITE, 0, 64);
-	stage_accept(&s);
-	next_whole(&s, bytes);
-	reset(&s);
-	fence = stage_take(&s, &h);
-	assert_int_equal(h.purpose, TCP_FOR_FENCE);
+	stage_ask(&s, TENT_OPCODE_WRITE);
+	stage_reset(&s);
+	fence = stage_take_fence(&s, &connection);
 	assert_int_equal(tent_ring_poll(s.ring, &done, 1), 0);
-	welcome(fence, h.connection, 0);
+	welcome(fence, connection, 0);
 	went_on(engine_fix_wait(s.ring));
 	close(fence);
 	stage_close(&s);
@@ -65,17 +50,14 @@ static void a_write_goes_on_when_it_is_fenced_and_not_before(void **state)
 
 static void a_write_that_nobody_fences_does_not_go_on(void **state)
 {
-	static uint8_t bytes[64];
 	struct tent_completion done;
 	struct stage s;
 
 	(void)state;
 	stage_open(&s);
-	submit(&s, TENT_OPCODE_WRITE, 0, 64);
-	stage_accept(&s);
-	next_whole(&s, bytes);
+	stage_ask(&s, TENT_OPCODE_WRITE);
 	close(s.data_listener);
-	reset(&s);
+	stage_reset(&s);
 	done = engine_fix_wait(s.ring);
 	expect(done, TENT_ERR_PEER_UNREACHABLE, TENT_RULE_PEER_LOST);
 	assert_int_equal(done.flags, TENT_CQE_F_TARGET_UNFENCED);
@@ -128,9 +110,7 @@ static void a_read_whose_link_is_lost_goes_nowhere(void **state)
 
 	(void)state;
 	stage_open(&s);
-	submit(&s, TENT_OPCODE_READ, 0, 64);
-	stage_accept(&s);
-	next(&s);
+	stage_ask(&s, TENT_OPCODE_READ);
 	wire_close(&s.link);
 	expect_nowhere(&s, engine_fix_wait(s.ring), 0);
 	stage_close(&s);
@@ -138,24 +118,20 @@ static void a_read_whose_link_is_lost_goes_nowhere(void **state)
 
 static void a_write_whose_link_is_lost_is_fenced_and_goes_nowhere(void **state)
 {
-	static uint8_t bytes[64];
 	struct tent_completion done;
-	struct tcp_hello h;
+	uint64_t connection;
 	struct stage s;
 	int fence;
 
 	(void)state;
 	stage_open(&s);
-	submit(&s, TENT_OPCODE_WRITE, 0, 64);
-	stage_accept(&s);
-	next_whole(&s, bytes);
+	stage_ask(&s, TENT_OPCODE_WRITE);
 	wire_close(&s.link);
 	far_expect_buffers(s.user, s.id, -TENT_RULE_TARGET_PEER);
-	reset(&s);
-	fence = stage_take(&s, &h);
-	assert_int_equal(h.purpose, TCP_FOR_FENCE);
+	stage_reset(&s);
+	fence = stage_take_fence(&s, &connection);
 	assert_int_equal(tent_ring_poll(s.ring, &done, 1), 0);
-	welcome(fence, h.connection, 0);
+	welcome(fence, connection, 0);
 	expect_nowhere(&s, engine_fix_wait(s.ring), 0);
 	close(fence);
 	stage_close(&s);
@@ -170,17 +146,13 @@ static void a_link_that_is_back_is_used_again(void **state)
 
 	(void)state;
 	stage_open(&s);
-	submit(&s, TENT_OPCODE_READ, 0, 64);
-	stage_accept(&s);
-	next(&s);
+	stage_ask(&s, TENT_OPCODE_READ);
 	wire_close(&s.link);
 	expect_nowhere(&s, engine_fix_wait(s.ring), 0);
 	close(s.fd);
 	stage_join(&s);
 	far_expect_buffers(s.user, s.id, 1);
-	submit(&s, TENT_OPCODE_READ, 0, 64);
-	stage_accept(&s);
-	h = next(&s);
+	h = stage_ask(&s, TENT_OPCODE_READ);
 	answer(&s, &h, bytes);
 	completed(engine_fix_wait(s.ring), 64);
 	stage_close(&s);

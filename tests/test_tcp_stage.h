@@ -197,6 +197,36 @@ static inline struct tcp_head next_whole(struct stage *s, uint8_t *bytes)
 	return h;
 }
 
+/* A request of 64 bytes over a connection of its own, which came whole. */
+static inline struct tcp_head stage_ask(struct stage *s, int opcode)
+{
+	uint8_t bytes[64];
+
+	submit(s, opcode, 0, sizeof(bytes));
+	stage_accept(s);
+	return next_whole(s, bytes);
+}
+
+static inline void stage_reset(struct stage *s)
+{
+	const struct linger abort = { .l_onoff = 1 };
+
+	setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &abort, sizeof(abort));
+	close(s->fd);
+	s->fd = -1;
+}
+
+/* It is asked whether that connection is fenced: where to answer. */
+static inline int stage_take_fence(struct stage *s, uint64_t *connection)
+{
+	struct tcp_hello h;
+	int fd = stage_take(s, &h);
+
+	assert_int_equal(h.purpose, TCP_FOR_FENCE);
+	*connection = h.connection;
+	return fd;
+}
+
 static inline struct tcp_head answer_to(const struct tcp_head *h)
 {
 	return (struct tcp_head){
