@@ -37,6 +37,29 @@ seed() { # NAME CORPUS
 			printf '\100'
 			head -c 119 /dev/zero
 		done > "$2/three_reads" ;;
+	fuzz_slot)	# one entry, in which one field has a small number, and then a name's address
+		for field in $(seq 0 15); do
+			for mode in 0 1; do	# strict, compat
+				printf '\'$mode'\1\1\'$(printf %o "$field")'\1\5' > "$2/number.$mode.$field"
+				printf '\'$mode'\1\1\'$(printf %o "$field")'\7\10\7n' > "$2/name.$mode.$field"
+			done
+		done ;;
+	fuzz_ctl)	# a hello and one of each message: all right, and with a descriptor
+		for mode in 37 77; do
+			for type in $(seq 2 13); do
+				printf '\'$mode'\'$(printf %o "$type")'\0\0'
+			done > "$2/each_message.$mode"
+		done
+		# each question
+		for what in $(seq 1 8); do
+			printf '\37\13\24\0'
+			head -c 16 /dev/zero
+			printf '\'$(printf %o "$what")'\0\0\0'
+		done > "$2/each_query" ;;
+	fuzz_reply)	# a good answer to each call
+		for call in $(seq 0 7); do
+			printf '\'$(printf %o "$call")'\17\0\0'
+		done > "$2/each_call" ;;
 	fuzz_frame)	# pieces of 6 bytes; a frame of 16 bytes, twice
 		printf '\5' > "$2/two_frames"
 		for frame in 1 2; do

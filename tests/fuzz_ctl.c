@@ -124,6 +124,8 @@ static uint32_t size_of(uint16_t type)
 		[TENT_CTL_SEGMENT_CLOSE] = sizeof(struct tent_ctl_id),
 		[TENT_CTL_SEGMENT_INFO] = sizeof(struct tent_ctl_segment_info),
 		[TENT_CTL_QUERY] = sizeof(struct tent_ctl_query),
+		[TENT_CTL_INBOX_OPEN] = sizeof(struct tent_ctl_head),
+		[TENT_CTL_INBOX_TAKEN] = sizeof(struct tent_ctl_id),
 	};
 
 	return type && type < sizeof(sizes) / sizeof(sizes[0]) ? sizes[type] : 64;
@@ -135,7 +137,7 @@ static void shrink_numbers(struct ctl_message *m, size_t size)
 	for (size_t at = sizeof(m->head); at + 8 <= size; at += 8) {
 		uint64_t *word = (uint64_t *)(void *)(m->bytes + at);
 
-		*word = (*word & 0x0000000700000007) | (*word >> 62 == 3 ? 0x1000 : 0);
+		*word = (*word & 0x000000070000000f) | (*word >> 62 == 3 ? 0x1000 : 0);
 	}
 }
 
@@ -202,7 +204,7 @@ static void talk(int fd, const uint8_t *data, size_t size)
 		size_t length = data[2] | (size_t)(data[3] & 15) << 8, sent;
 
 		length = length < size - 4 ? length : size - 4;
-		sent = build(&m, data[0], data[1] % 13, data + 4, length);
+		sent = build(&m, data[0], data[1] % 14, data + 4, length);
 		if (exchange_raw(fd, &m, sent, &reply))
 			return;
 		check_reply(&m, &reply);
