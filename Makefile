@@ -367,7 +367,7 @@ check-python: deps-python
 
 check-vectors: deps deps-python
 	@$(MAKE) --no-print-directory $(LIBS) $(TOOLS) $(DOORS) python
-	@PYTHON=$(PYTHON) tests/vectors.sh thread caller tentd ring cpp pybind transfer
+	@PYTHON=$(PYTHON) tests/vectors.sh thread caller tentd notified notified-tentd ring cpp pybind transfer
 
 asan tsan: deps
 	@$(MAKE) --no-print-directory SAN=$@ B=$(B)/$@ PLAIN=$(B) check-san

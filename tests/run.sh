@@ -14,7 +14,7 @@ export TENT_BUILD
 ran=0
 limit=${TENT_TEST_SECONDS:-900}
 network='ip link set lo up && exec "$@"'
-declare -A program since	# by the pid of what runs now
+declare -A program=() since=()	# by the pid of what runs now
 
 log_of() { # PROGRAM
 	echo "$TENT_BUILD/$(basename "$1").log"
