@@ -240,14 +240,30 @@ static json_t *plan_json(const struct question *q, uint32_t i)
 	return plan;
 }
 
+/* What it takes to meet it; how fast anything is now is for who asks to know. */
+static json_int_t needed_rate(uint64_t length, uint64_t budget_ns)
+{
+	unsigned __int128 rate = ((unsigned __int128)length * 1000000000 + budget_ns - 1) /
+				 budget_ns;
+
+	return rate < INT64_MAX ? (json_int_t)rate : INT64_MAX;
+}
+
 /* An expired deadline is kept: the request is served, and counted as infeasible. */
 static json_t *deadline_json(const struct question *q, uint32_t i)
 {
-	uint64_t deadline = q->transfers[i].deadline_ns, now = q->judge.now_ns;
+	const struct transfer *t = &q->transfers[i];
+	uint64_t now = q->judge.now_ns, ahead = t->deadline_ns > now ? t->deadline_ns - now : 0;
+	json_t *to = json_pack("{s:s,s:I}", "state",
+			       !t->deadline_ns ? "none" : ahead ? "ahead" : "expired",
+			       "budget_us", (json_int_t)(ahead / 1000));
 
-	return json_pack("{s:s,s:I}", "state",
-		!deadline ? "none" : deadline <= now ? "expired" : "ahead",
-		"budget_us", (json_int_t)(deadline > now ? (deadline - now) / 1000 : 0));
+	if (t->deadline_ns)
+		json_object_set_new(to, "feasible", json_boolean(ahead));
+	if (ahead)
+		json_object_set_new(to, "needs_bytes_per_second",
+				    json_integer(needed_rate(t->length, ahead)));
+	return to;
 }
 
 static json_t *error_json(const struct question *q, const struct refusal *why)

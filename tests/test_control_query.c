@@ -324,6 +324,8 @@ static void a_good_entry_is_explained_with_its_plan(void **state)
 	assert_string_equal(text(at(entry, "effective"), "priority"), "medium");
 	assert_string_equal(text(at(entry, "plan"), "transport"), "shm");
 	assert_string_equal(text(at(entry, "deadline"), "state"), "ahead");
+	assert_true(json_is_true(at(at(entry, "deadline"), "feasible")));
+	assert_true(number(at(entry, "deadline"), "needs_bytes_per_second") >= (int)r.length);
 	assert_int_equal(json_array_size(at(entry, "downgrades")), 0);
 	json_decref(json);
 	json = ask(d.c, TENT_QUERY_STATS);
@@ -401,6 +403,7 @@ static void private_memory_and_expired_deadlines_show(void **state)
 	assert_string_equal(text(at(entry, "plan"), "local"), "private");
 	assert_string_equal(text(at(entry, "plan"), "remote"), "shared");
 	assert_string_equal(text(at(entry, "deadline"), "state"), "expired");
+	assert_true(json_is_false(at(at(entry, "deadline"), "feasible")));
 	json_decref(json);
 	desk_close(&d);
 }

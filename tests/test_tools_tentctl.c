@@ -355,7 +355,8 @@ static void expect_documented(const json_t *value, const char *command)
 
 static void every_name_in_an_answer_is_in_the_manual(void **state)
 {
-	static const char *const commands[] = { "clients", "segments", "stats", "explain" };
+	static const char *const commands[] = { "clients", "segments", "stats", "nics",
+						"explain" };
 	FILE *f = fopen("docs/tentctl.1", "re");
 	struct tent_ring *ring;
 
@@ -365,7 +366,7 @@ static void every_name_in_an_answer_is_in_the_manual(void **state)
 	manual[fread(manual, 1, sizeof(manual) - 1, f)] = '\0';
 	fclose(f);
 	assert_int_equal(tent_ring_open(client, 8, 8, &ring), 0);
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 5; i++) {
 		json_t *root;
 
 		assert_int_equal(TENTCTL("--json", commands[i]), 0);

@@ -18,6 +18,7 @@ static const char help[] =
 	"  segments              what can be opened, and by whom\n"
 	"  peers                 engines on other hosts, called and calling\n"
 	"  stats                 what the engine has done\n"
+	"  nics                  network interfaces that the engine drives, and their load\n"
 	"  reload                has tentd read its configuration again\n"
 	"  top [OPTION]...       what each client does, a picture every interval\n"
 	"  explain [OPTION]...   what tentd would do with one request\n"
@@ -87,6 +88,7 @@ static const struct command {
 	{ "segments", TENT_QUERY_SEGMENTS, NULL },
 	{ "peers", TENT_QUERY_PEERS, NULL },
 	{ "stats", TENT_QUERY_STATS, NULL },
+	{ "nics", TENT_QUERY_NICS, NULL },
 	{ "reload", TENT_QUERY_RELOAD, NULL },
 	{ "top", 0, tentctl_top },
 	{ "explain", 0, tentctl_explain },
