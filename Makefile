@@ -290,7 +290,7 @@ CUDA_H	:= $(firstword $(wildcard $(addsuffix /include/cuda.h,$(CUDA_HOME) $(CUDA
 	/usr/local/cuda-*)))
 $(B)/tests/test_cuda_api.o $(B)/sim/cuda/tests/test_cuda_calls.o: ALL_CFLAGS += $(if $(CUDA_H),-isystem $(dir $(CUDA_H)))
 # On software devices, which the program has its own child run on.
-$(addprefix $(B)/tests/test_,dv_device dv_qp dv_reference rdma_hosts rdma_load): | $(SIM)
+$(addprefix $(B)/tests/test_,dv_device dv_qp dv_reference rdma_hosts rdma_load fenced_rdma): | $(SIM)
 $(B)/tests/test_cpp $(B)/tests/examples/cpp_api: LDLIBS += -lstdc++
 # The replay program's own parts are tested too.
 $(B)/tests/test_replay: $(addprefix $(B)/perf/,replay_objs/trace.o replay_objs/pool.o \
@@ -356,7 +356,7 @@ check-hca: deps-hca
 	@sim/hca/judges/run.sh
 
 # Those of RDMA alone, on the software ConnectX.
-RDMA_TESTS := $(filter $(B)/tests/test_dv_% $(B)/tests/test_rdma_%,$(TESTS))
+RDMA_TESTS := $(filter $(addprefix $(B)/tests/test_,dv_% rdma_% fenced_rdma),$(TESTS))
 check-rdma: deps
 	@$(MAKE) --no-print-directory all $(RDMA_TESTS)
 	@tests/run.sh $(RDMA_TESTS) -- $(filter tests/rdma_%,$(SCRIPTS))

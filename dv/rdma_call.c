@@ -199,7 +199,7 @@ static void broken(struct rdma_instance *inst, struct rdma_conn *c)
 	}
 	c->ends = true;
 	inst->nr_calls++;
-	c->until_ns = now + inst->o.fence_ns;
+	c->until_ns = now + inst->o.fence_ns / 2;
 	if (!told)
 		explain(inst, c, "its engine does not answer");
 }

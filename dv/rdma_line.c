@@ -247,7 +247,8 @@ void rdma_conn_doubt(struct rdma_conn *c)
 		rdma_conn_break(c, "the card says that its queues broke");
 }
 
-/* A piece is tried again by somebody who may be trusted. */
+/* A piece is tried again by somebody who may be trusted. What one request is to blame for
+ * ends that one, so the others may see it as often as there are such. */
 static void resolve(struct rdma_conn *c, struct rdma_job *job)
 {
 	job->nr_struck--;
@@ -255,7 +256,7 @@ static void resolve(struct rdma_conn *c, struct rdma_job *job)
 		job->unfenced = true;
 		rdma_job_fail(job, TENT_RULE_PEER_LOST);
 	}
-	if (job->struck_by != c->id && ++job->tries == RDMA_TRIES)
+	if (!c->of_request && job->struck_by != c->id && ++job->tries == RDMA_TRIES)
 		rdma_job_fail(job, TENT_RULE_PEER_LOST);
 	job->struck_by = c->id;
 	rdma_job_end_if_over(job);

@@ -14,10 +14,8 @@
 
 #include <cmocka.h>
 
-#include "tests/common/engine_fix.h"
-#include "tests/common/far.h"
 #include "tests/common/tentd_pair.h"
-#include "tests/common/trial.h"
+#include "tests/common/trial_far.h"
 
 #define FENCE_MS 300u		/* peers.md: the bound is fence_ms, whatever it is */
 #define KEEPALIVE_MS 100u
@@ -29,7 +27,6 @@ static void lose(bool all);
 
 static struct tentd_pair two;	/* the owner's, the user's */
 static struct trials trials = { .backend = "tcp", .bytes = 256 << 10, .lose = lose };
-static struct tent_client *owner, *user;
 
 static int setup(void **state)
 {
@@ -63,52 +60,24 @@ static void start_at(int i, uint32_t timeout_ms, bool io_uring)
 	tentd_pair_start(&two, i, HOSTS_IPV4, peers, more);
 }
 
-static void open_owner(void)
-{
-	assert_int_equal(tent_client_attach(two.daemons[0].socket, "kv", &owner), 0);
-	for (uint32_t i = 0; i < TRIAL_PLACES; i++)
-		trial_register(&trials, &trials.places[i], owner, true, false);
-}
-
-static void open_user(void)
-{
-	assert_int_equal(tent_client_attach(two.daemons[1].socket, NULL, &user), 0);
-	for (uint32_t i = 0; i < TRIAL_PLACES; i++)
-		trial_register(&trials, &trials.places[i], user, false, false);
-	trials_attach(&trials, user);
-	trials.id = far_open_it(user, tent_client_segment(owner));
-}
-
-static void close_user(void)
-{
-	trials_detach(&trials);
-	tent_client_detach(user);
-}
-
 static void start(uint32_t timeout_ms, bool io_uring)
 {
 	for (int i = 0; i < 2; i++)
 		start_at(i, timeout_ms, io_uring);
-	open_owner();
-	open_user();
+	trial_far_open_owner(&trials, two.daemons[0].socket);
+	trial_far_open_user(&trials, two.daemons[1].socket);
 }
 
 static void end(void)
 {
-	close_user();
-	tent_client_detach(owner);
+	trial_far_close_user(&trials);
+	trial_far_close_owner();
 	tentd_pair_end(&two);
 }
 
 static void lose(bool all)
 {
 	hosts_lose(&two.hosts, all);
-}
-
-/* A link that was lost is back, and what was unregistered is known again. */
-static void await_segment(struct trials *t)
-{
-	far_expect_buffers(user, t->id, TRIAL_PLACES);
 }
 
 static void run(const struct cause *c, uint32_t timeout_ms, bool io_uring, uint64_t bound_ms)
@@ -127,10 +96,10 @@ static void what_is_canceled_moves_no_more(void **state)
 {
 	static const struct cause by_uring = {
 		.name = "cancel, by io_uring", .rules = { TENT_RULE_CANCELED },
-		.strike = trial_cancel, .restore = await_segment,
+		.strike = trial_cancel, .restore = trial_far_await,
 	}, by_epoll = {
 		.name = "cancel, by epoll", .rules = { TENT_RULE_CANCELED },
-		.strike = trial_cancel, .restore = await_segment,
+		.strike = trial_cancel, .restore = trial_far_await,
 	};
 
 	(void)state;
@@ -141,44 +110,18 @@ static void what_is_canceled_moves_no_more(void **state)
 static void what_is_out_of_time_moves_no_more(void **state)
 {
 	static const struct cause cause = {
-		.name = "timeout", .rules = { TENT_RULE_TIMEOUT }, .restore = await_segment,
+		.name = "timeout", .rules = { TENT_RULE_TIMEOUT }, .restore = trial_far_await,
 	};
 
 	(void)state;
 	run(&cause, 20, true, FENCE_MS);
 }
 
-static bool takes_theirs(const struct trial *p)
-{
-	return p->number >> 1 & 1;
-}
-
-static uint8_t *take_memory(struct trials *t, struct trial *p)
-{
-	bool theirs = takes_theirs(p);
-	uint8_t *memory = theirs ? p->theirs : p->mine;
-
-	assert_int_equal(tent_client_unregister(theirs ? owner : user, memory, t->bytes), 0);
-	return memory;
-}
-
-static void give_memory(struct trials *t)
-{
-	for (uint32_t i = 0; i < TRIAL_FLIGHT; i++) {
-		const struct trial *p = t->flight[i];
-		bool theirs = takes_theirs(p);
-
-		if (p->struck)
-			trial_register(t, p, theirs ? owner : user, theirs, false);
-	}
-	await_segment(t);
-}
-
 static void memory_that_is_unregistered_is_left_alone(void **state)
 {
 	static const struct cause cause = {
 		.name = "unregister", .rules = { TENT_RULE_SOURCE_GONE, TENT_RULE_TARGET_GONE },
-		.strike = take_memory, .restore = give_memory,
+		.strike = trial_far_take, .restore = trial_far_give,
 	};
 
 	(void)state;
@@ -195,11 +138,10 @@ static void stop_user(struct trials *t)
 
 static void restart_user(struct trials *t)
 {
-	(void)t;
-	close_user();
+	trial_far_close_user(t);
 	tentd_cleanup(&two.daemons[1]);
 	start_at(1, NEVER_MS, true);
-	open_user();
+	trial_far_open_user(t, two.daemons[1].socket);
 }
 
 static void what_a_stopping_engine_ends_moves_no_more(void **state)
@@ -213,12 +155,6 @@ static void what_a_stopping_engine_ends_moves_no_more(void **state)
 	run(&cause, NEVER_MS, true, FENCE_MS);
 }
 
-/* Nobody can say that WRITEs are fenced, so most are READs. */
-static int mostly_read(uint64_t number)
-{
-	return number % TRIAL_FLIGHT ? TENT_OPCODE_READ : TENT_OPCODE_WRITE;
-}
-
 static void kill_peer(struct trials *t)
 {
 	(void)t;
@@ -227,20 +163,17 @@ static void kill_peer(struct trials *t)
 
 static void next_peer(struct trials *t)
 {
-	tent_client_detach(owner);
+	trial_far_close_owner();
 	tentd_cleanup(&two.daemons[0]);
 	start_at(0, NEVER_MS, true);
-	open_owner();
-	far_expect_buffers(user, t->id, -TENT_RULE_TARGET_GONE);
-	assert_int_equal(tent_client_close_segment(user, t->id), 0);
-	t->id = far_open_it(user, tent_client_segment(owner));
+	trial_far_next_owner(t, two.daemons[0].socket);
 }
 
 static void what_the_kill_of_a_peer_ends_moves_no_more(void **state)
 {
 	static const struct cause cause = {
 		.name = "peer kill", .rules = { TENT_RULE_PEER_LOST, TENT_RULE_TARGET_GONE },
-		.strike_all = kill_peer, .opcode = mostly_read, .restore = next_peer,
+		.strike_all = kill_peer, .opcode = trial_far_mostly_read, .restore = next_peer,
 	};
 
 	(void)state;
@@ -256,14 +189,14 @@ static void cut(struct trials *t)
 static void heal(struct trials *t)
 {
 	lose(false);
-	await_segment(t);
+	trial_far_await(t);
 }
 
 static void what_a_cut_ends_moves_no_more_when_it_is_healed(void **state)
 {
 	static const struct cause cause = {
 		.name = "cut", .rules = { TENT_RULE_PEER_LOST }, .strike_all = cut,
-		.opcode = mostly_read, .restore = heal,
+		.opcode = trial_far_mostly_read, .restore = heal,
 	};
 
 	(void)state;

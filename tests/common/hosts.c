@@ -159,3 +159,10 @@ void hosts_lose(const struct hosts *h, bool all)
 	run_on(h, 1, "iptables -%c INPUT -i " HOSTS_PORT " -j DROP && "
 	       "iptables -%c OUTPUT -o " HOSTS_PORT " -j DROP", all ? 'I' : 'D', all ? 'I' : 'D');
 }
+
+void hosts_lose_udp(const struct hosts *h, uint16_t port, bool all)
+{
+	for (int i = 0; i < 2; i++)
+		run_on(h, i, "iptables -%c INPUT -i " HOSTS_PORT " -p udp --dport %u -j DROP",
+		       all ? 'I' : 'D', port);
+}

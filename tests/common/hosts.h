@@ -37,5 +37,7 @@ void hosts_heal(const struct hosts *h);
 void hosts_throttle(const struct hosts *h, uint32_t mbit_s);
 /* Host 1 loses all that comes and goes, without a word; or does no more. */
 void hosts_lose(const struct hosts *h, bool all);
+/* What comes over the cable for that port of UDP is lost, on both hosts; or is no more. */
+void hosts_lose_udp(const struct hosts *h, uint16_t port, bool all);
 
 #endif /* TENT_TESTS_HOSTS_H */

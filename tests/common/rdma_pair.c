@@ -20,6 +20,8 @@
 #include "tests/common/sim.h"
 #include "tests/common/wire.h"
 
+#define ROCE_PORT 4791		/* of UDP; software InfiniBand goes by it too */
+
 /* Retries of half a second in all are too short for a machine that others use. */
 static const char *const roce[] = { "--link", "roce", "--fault", "timeouts=400%", NULL };
 static const char *const infiniband[] = { "--link", "ib", "--fault", "timeouts=400%", NULL };
@@ -68,6 +70,11 @@ void rdma_hosts_heal(void)
 	hosts_heal(&hosts);
 }
 
+void rdma_hosts_lose(bool all)
+{
+	hosts_lose_udp(&hosts, ROCE_PORT, all);
+}
+
 void rdma_start_at(int i, const char *const *sim, const char *rdma, const char *extra)
 {
 	struct tentd *t = &rdma_daemons[i];
@@ -110,6 +117,16 @@ void rdma_set_device_at(int i, int device, const char *what)
 	hosts_enter(&hosts, i);
 	sim_set_device(device, "%s", what);
 	hosts_enter(&hosts, -1);
+}
+
+uint64_t rdma_bytes_in_flight_at(int i)
+{
+	uint64_t bytes;
+
+	hosts_enter(&hosts, i);
+	bytes = sim_bytes_in_flight();
+	hosts_enter(&hosts, -1);
+	return bytes;
 }
 
 /* ---- clients ----------------------------------------------------------- */

@@ -32,6 +32,8 @@ int rdma_teardown(void **state);
 /* The cable between them. */
 void rdma_hosts_cut(void);
 void rdma_hosts_heal(void);
+/* It loses all packets of the devices, and no others; or does no more. */
+void rdma_hosts_lose(bool all);
 
 /* sim: options of tent-sim; NULL: it has no device. rdma: further members of transports/rdma,
  * extra: of the whole; each begins with a comma, or is "". */
@@ -42,6 +44,8 @@ void rdma_end_both(void);
 /* A fault of host i's devices, or of one of them; or what ends it. */
 void rdma_set_at(int i, const char *what);
 void rdma_set_device_at(int i, int device, const char *what);
+/* What host i's devices have on its way as of now. */
+uint64_t rdma_bytes_in_flight_at(int i);
 
 struct rdma_pair {
 	struct tent_client *owner, *user;

@@ -131,3 +131,20 @@ void sim_set_device(int device, const char *format, ...)
 	set(name, format, args);
 	va_end(args);
 }
+
+uint64_t sim_bytes_in_flight(void)
+{
+	char command[4352], line[256];
+	unsigned long long bytes;
+	uint64_t sum = 0;
+	FILE *from;
+
+	snprintf(command, sizeof(command), "%s ctl show", tool());
+	from = popen(command, "re");
+	check(from != NULL, command);
+	while (fgets(line, sizeof(line), from))
+		if (sscanf(line, " bytes_in_flight %llu", &bytes) == 1)
+			sum += bytes;
+	check(pclose(from) == 0, command);
+	return sum;
+}

@@ -7,6 +7,7 @@
 #define TENT_TESTS_SIM_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Options of tent-sim, as one text with blanks; the list ends with NULL. Returns only in
  * the children; ends the parent with the first status that is not 0. */
@@ -21,5 +22,7 @@ void sim_set(const char *format, ...);
 /* The same of one device, not of all. */
 __attribute__((format(printf, 2, 3)))
 void sim_set_device(int device, const char *format, ...);
+/* What all devices here have on its way as of now. */
+uint64_t sim_bytes_in_flight(void);
 
 #endif /* TENT_TESTS_SIM_H */
