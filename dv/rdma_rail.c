@@ -83,7 +83,8 @@ bool rdma_rails_find(struct rdma_instance *inst)
 {
 	const struct dv_choice c = {
 		.allow = inst->o.allow, .deny = inst->o.deny, .port = (uint8_t)inst->o.port,
-		.gid_index = DV_GID_ANY, .pkey_index = inst->o.pkey_index, .may_be_down = true,
+		.gid_index = inst->o.gid_index, .pkey_index = inst->o.pkey_index,
+		.may_be_down = true,
 	};
 	char names[DV_DEVICES_MAX][DV_NAME_SIZE];
 	int nr = dv_device_names(&c, names, inst->why, sizeof(inst->why));

@@ -169,6 +169,7 @@ struct backend_options {
 	struct rdma_settings {	/* rdma */
 		char allow[256], deny[256]; /* devices, by name and with commas between */
 		uint32_t port;		/* of the device; 0: the first that is active */
+		uint32_t gid_index;	/* of the port; UINT32_MAX: the best */
 		uint32_t depth;		/* requests that a QP has out */
 		uint32_t chunk_bytes;	/* of one request, at most */
 		uint64_t fence_ns;	/* until a request that was called back has ended */

@@ -15,6 +15,7 @@ enum config_type {
 	CONFIG_BOOL,
 	CONFIG_BOOL_NOT,	/* the target holds the opposite */
 	CONFIG_UINT,
+	CONFIG_INDEX,		/* 0 to max, or -1, which the target holds as all ones */
 	CONFIG_CHOICE,		/* one of choices; the target holds min + its position */
 	CONFIG_TEXT,
 	CONFIG_CORES,		/* a list of CPU numbers */

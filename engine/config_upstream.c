@@ -109,7 +109,6 @@ static const struct config_foreign foreign[] = {
 	{ "transports/rdma/ewma_max_bandwidth_multiplier", NULL, NO_RDMA },
 	{ "transports/rdma/device/num_cq_list", NULL, NO_RDMA },
 	{ "transports/rdma/device/num_comp_channels", NULL, NO_RDMA },
-	{ "transports/rdma/device/gid_index", NULL, NO_RDMA },
 	{ "transports/rdma/device/max_cqe", NULL, NO_RDMA },
 	{ "transports/rdma/endpoint/store_cap", NULL, NO_RDMA },
 	{ "transports/rdma/endpoint/endpoint_store_cap", NULL, NO_RDMA },
@@ -151,6 +150,7 @@ static const struct config_foreign foreign[] = {
 /* Variables that set a key of ours. */
 static const struct config_alias aliases[] = {
 	{ "MC_IB_PORT", "transports/rdma/device/port" },
+	{ "MC_GID_INDEX", "transports/rdma/device/gid_index" },
 	{ "MC_MAX_WR", "transports/rdma/endpoint/max_qp_wr" },
 	{ "MC_PKEY_INDEX", "transports/rdma/endpoint/pkey_index" },
 	{ "MC_IB_TC", "transports/rdma/endpoint/traffic_class" },
@@ -168,7 +168,6 @@ static const struct config_foreign variables[] = {
 	{ "MC_RDMA_BIND_ADDRESS", NULL, NO_RDMA },
 	{ "MC_NUM_CQ_PER_CTX", NULL, NO_RDMA },
 	{ "MC_NUM_COMP_CHANNELS_PER_CTX", NULL, NO_RDMA },
-	{ "MC_GID_INDEX", NULL, NO_RDMA },
 	{ "MC_MAX_CQE_PER_CTX", NULL, NO_RDMA },
 	{ "MC_MAX_EP_PER_CTX", NULL, NO_RDMA },
 	{ "MC_NUM_QP_PER_EP", NULL, NO_RDMA },

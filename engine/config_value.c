@@ -42,6 +42,14 @@ static bool store_number(const struct config_key *k, struct engine_config *c, ui
 	}
 }
 
+static bool store_index(const struct config_key *k, struct engine_config *c, int64_t n)
+{
+	if (n < -1 || n > (int64_t)k->max)
+		return false;
+	*(uint32_t *)target(k, c) = (uint32_t)n;
+	return true;
+}
+
 static bool store_bool(const struct config_key *k, struct engine_config *c, bool value)
 {
 	*(bool *)target(k, c) = value != (k->type == CONFIG_BOOL_NOT);
@@ -201,6 +209,16 @@ static bool store_number_text(const struct config_key *k, struct engine_config *
 	return store_number(k, c, value);
 }
 
+static bool store_index_text(const struct config_key *k, struct engine_config *c,
+			     const char *text)
+{
+	bool negative;
+	uint64_t value;
+
+	return parse_integer(text, &text, &negative, &value) && !*text && value <= INT32_MAX &&
+	       store_index(k, c, negative ? -(int64_t)value : (int64_t)value);
+}
+
 bool config_store_text(const struct config_key *k, struct engine_config *c,
 		       const char *text)
 {
@@ -210,6 +228,8 @@ bool config_store_text(const struct config_key *k, struct engine_config *c,
 		return store_bool_text(k, c, text);
 	case CONFIG_UINT:
 		return store_number_text(k, c, text);
+	case CONFIG_INDEX:
+		return store_index_text(k, c, text);
 	case CONFIG_CHOICE:
 		return store_choice(k, c, text);
 	case CONFIG_TEXT:
@@ -232,6 +252,8 @@ bool config_store_json(const struct config_key *k, struct engine_config *c,
 	case CONFIG_UINT:
 		return json_is_integer(value) && json_integer_value(value) >= 0 &&
 		       store_number(k, c, (uint64_t)json_integer_value(value));
+	case CONFIG_INDEX:
+		return json_is_integer(value) && store_index(k, c, json_integer_value(value));
 	case CONFIG_CORES:
 		return json_is_array(value) && store_cores_json(c, value);
 	default:
@@ -285,6 +307,9 @@ void config_value_text(const struct config_key *k, const struct engine_config *c
 	case CONFIG_UINT:
 		snprintf(text, size, "%llu", (unsigned long long)load_number(k, c));
 		break;
+	case CONFIG_INDEX:
+		snprintf(text, size, "%d", (int)*(const uint32_t *)at);
+		break;
 	case CONFIG_CHOICE:
 		choice_text(k, k->size == sizeof(bool) ? *(const bool *)at : *(const int *)at,
 			    text, size);
@@ -330,6 +355,9 @@ void config_allowed_text(const struct config_key *k, char *text, size_t size)
 	case CONFIG_UINT:
 		snprintf(text, size, "an integer, %llu..%llu", (unsigned long long)k->min,
 			 (unsigned long long)k->max);
+		break;
+	case CONFIG_INDEX:
+		snprintf(text, size, "an integer, -1..%llu", (unsigned long long)k->max);
 		break;
 	case CONFIG_CHOICE:
 		choices_text(k, text, size);

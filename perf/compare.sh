@@ -86,8 +86,9 @@ twice() {
 }
 
 ours() { # PROGRAM: its rows
-	"$B/perf/rdma_rate" --json -d "$device" -s "$size" -n "$requests" -t "$depth" > "$work/json" ||
-		return 1
+	local options=(--json -d "$device" -s "$size" -n "$requests" -t "$depth")
+	[ -z "$gid" ] || options+=(-x "$gid")
+	"$B/perf/rdma_rate" "${options[@]}" > "$work/json" || return 1
 	python3 -c 'import json, sys
 for r in json.load(open(sys.argv[1]))["tables"]["rdma_rate"]:
     print({"verbs": "libmlx5"}.get(r["what"], r["what"]), r["op"], r["krequests/s"], r["cpu_us"])' \

@@ -4,26 +4,18 @@
  * request by ibv_post_send() and ibv_poll_cq() between the same two processes. tent is driven
  * by the thread that waits, as that loop is.
  */
-#define _GNU_SOURCE
-#include <stdio.h>
-#include <stdlib.h>
-
-#include "perf/common/machine.h"
 #include "perf/common/rdma_ends.h"
 #include "perf/common/samples.h"
 #include "ring/clock.h"
 
-#define TITLE "round trip times of requests over RDMA, beside those of libmlx5"
 #define WARMUP 100
 #define LIMIT 1.5
 
-enum { VERBS, TENT, SUBJECTS };
-enum { OPS = 2, SIZES_MAX = 3 };
+enum { SIZES_MAX = 3 };
 
-static const char *const names[SUBJECTS] = { "verbs", "tent" };
-static const char *const ops[OPS] = { "read", "write" };	/* enum tent_opcode */
 static struct rdma_options options = {
 	.size = 65536, .iterations = 1000, .qps = 1, .depth = 1, .rails = 1,
+	.gid_index = RDMA_GID_BEST,
 };
 
 static const struct arg args[] = {
@@ -33,12 +25,9 @@ static const struct arg args[] = {
 	{ 0 },
 };
 
-struct bench {
-	struct rdma_ends ends;
-	uint32_t sizes[SIZES_MAX];
-	int nr_sizes;
-	struct samples cells[SUBJECTS][OPS][SIZES_MAX];	/* ns */
-};
+static uint32_t sizes[SIZES_MAX];
+static int nr_sizes;
+static struct samples cells[RDMA_SUBJECTS][RDMA_OPS][SIZES_MAX];	/* ns */
 
 static int verbs_round(struct rdma_ends *e, int op, uint32_t size)
 {
@@ -64,123 +53,99 @@ static int tent_round(struct rdma_ends *e, int op, uint32_t size)
 	return n < 0 ? -1 : 0;
 }
 
-static int measure(struct bench *b, int subject, int op, int size)
+static int measure(struct rdma_ends *e, int subject, int op, int size)
 {
 	for (uint64_t i = 0; i < WARMUP + options.iterations; i++) {
 		uint64_t began = clock_monotonic_ns();
-		int rc = subject == VERBS ? verbs_round(&b->ends, op, b->sizes[size]) :
-					    tent_round(&b->ends, op, b->sizes[size]);
+		int rc = subject == RDMA_VERBS ? verbs_round(e, op, sizes[size]) :
+						 tent_round(e, op, sizes[size]);
 
 		if (rc)
 			return -1;
 		if (i >= WARMUP)
-			samples_add(&b->cells[subject][op][size], clock_monotonic_ns() - began);
+			samples_add(&cells[subject][op][size], clock_monotonic_ns() - began);
 	}
 	return 0;
 }
 
-/* ---- the table --------------------------------------------------------- */
-
-static double p50(struct bench *b, int subject, int op, int size)
+static int measure_all(const struct rdma_bench *b, struct rdma_ends *e)
 {
-	return (double)samples_percentile(&b->cells[subject][op][size], 0.5);
+	int rc = 0;
+
+	(void)b;
+	for (int op = 0; op < RDMA_OPS; op++)
+		for (int size = 0; size < nr_sizes; size++)
+			for (int i = !e->has_verbs; i < RDMA_SUBJECTS && !rc; i++)
+				rc = measure(e, i, op, size);
+	return rc;
 }
 
-static void row(struct report *r, struct bench *b, int subject, int op, int size)
+static void prepare(const struct rdma_bench *b, struct report *r)
 {
-	struct samples *s = &b->cells[subject][op][size];
+	static const uint32_t usual[] = { 64, 4096 };
 
-	report_cell_text(r, names[subject]);
-	report_cell_text(r, ops[op]);
-	report_cell(r, 0, b->sizes[size]);
+	(void)b;
+	(void)r;
+	for (int i = 0; i < 2; i++)
+		if (usual[i] < options.size)
+			sizes[nr_sizes++] = usual[i];
+	sizes[nr_sizes++] = (uint32_t)options.size;
+	for (int i = 0; i < RDMA_SUBJECTS * RDMA_OPS * SIZES_MAX; i++)
+		samples_init(&cells[0][0][0] + i, options.iterations);
+}
+
+/* ---- the table --------------------------------------------------------- */
+
+static double p50(int subject, int op, int size)
+{
+	return (double)samples_percentile(&cells[subject][op][size], 0.5);
+}
+
+static void row(struct report *r, const struct rdma_ends *e, int subject, int op, int size)
+{
+	struct samples *s = &cells[subject][op][size];
+
+	rdma_row_begin(r, subject, op, sizes[size]);
 	report_cell(r, 0, (double)s->nr);
-	report_cell(r, 2, p50(b, subject, op, size) / 1000);
+	report_cell(r, 2, p50(subject, op, size) / 1000);
 	report_cell(r, 2, (double)samples_percentile(s, 0.99) / 1000);
 	report_cell(r, 2, (double)samples_percentile(s, 0.999) / 1000);
 	report_cell(r, 2, (double)samples_max(s) / 1000);
-	if (b->ends.has_verbs)
-		report_cell(r, 3, p50(b, subject, op, size) / p50(b, VERBS, op, size));
-	else
-		report_cell_none(r);
+	rdma_row_end(r, e, p50(subject, op, size) / p50(RDMA_VERBS, op, size));
 }
 
-static void print_table(struct report *r, struct bench *b)
+static void print(const struct rdma_bench *b, struct report *r, const struct rdma_ends *e)
 {
 	static const char *const columns[] = {
 		"what", "op", "bytes", "n", "p50_rtt_us", "p99_rtt_us", "p999_rtt_us",
 		"max_rtt_us", "to_verbs",
 	};
 
-	report_table_begin(r, "rdma_lat", columns, sizeof(columns) / sizeof(*columns));
-	for (int op = 0; op < OPS; op++)
-		for (int size = 0; size < b->nr_sizes; size++)
-			for (int i = !b->ends.has_verbs; i < SUBJECTS; i++)
-				row(r, b, i, op, size);
+	report_table_begin(r, b->name, columns, sizeof(columns) / sizeof(*columns));
+	for (int op = 0; op < RDMA_OPS; op++)
+		for (int size = 0; size < nr_sizes; size++)
+			for (int i = !e->has_verbs; i < RDMA_SUBJECTS; i++)
+				row(r, e, i, op, size);
 	report_table_end(r);
 }
 
-static int judge(struct report *r, struct bench *b)
+static int judge(const struct rdma_bench *b, struct report *r, const struct rdma_ends *e)
 {
-	double ratio = p50(b, TENT, TENT_OPCODE_WRITE, 0) / p50(b, VERBS, TENT_OPCODE_WRITE, 0);
+	double ratio = p50(RDMA_TENT, TENT_OPCODE_WRITE, 0) / p50(RDMA_VERBS, TENT_OPCODE_WRITE, 0);
 
-	if (!b->ends.has_verbs) {
-		report_fact(r, "check_write", "not compared: the peer has no end of verbs");
-		return 2;
-	}
-	report_fact(r, "check_write", "%s: a WRITE of %u bytes takes %.2f of what it takes by "
-		    "libmlx5, limit %.1f", ratio <= LIMIT ? "pass" : "FAIL", b->sizes[0], ratio,
-		    LIMIT);
-	return ratio <= LIMIT ? 0 : 1;
-}
-
-static void choose_sizes(struct bench *b)
-{
-	static const uint32_t usual[] = { 64, 4096 };
-
-	for (int i = 0; i < 2; i++)
-		if (usual[i] < options.size)
-			b->sizes[b->nr_sizes++] = usual[i];
-	b->sizes[b->nr_sizes++] = (uint32_t)options.size;
-}
-
-static int bench(struct report *r, struct bench *b)
-{
-	struct machine_watch watch;
-	int rc = 0;
-
-	choose_sizes(b);
-	for (int i = 0; i < SUBJECTS * OPS * SIZES_MAX; i++)
-		samples_init(&b->cells[0][0][0] + i, options.iterations);
-	machine_facts(r);
-	machine_warn(r, 2);
-	machine_watch_begin(&watch);
-	for (int op = 0; op < OPS; op++)
-		for (int size = 0; size < b->nr_sizes; size++)
-			for (int i = !b->ends.has_verbs; i < SUBJECTS && !rc; i++)
-				rc = measure(b, i, op, size);
-	machine_watch_end(&watch, r);
-	rdma_facts(r, &b->ends);
-	if (rc)
-		return 2;
-	print_table(r, b);
-	return options.check ? judge(r, b) : 0;
-}
-
-static int run(struct report *r)
-{
-	static struct bench b;
-	int rc = rdma_ends_open(&b.ends, &options) ? 2 : bench(r, &b);
-
-	rdma_ends_close(&b.ends);
-	return rc;
+	(void)b;
+	return rdma_check(r, e, TENT_OPCODE_WRITE, ratio <= LIMIT, "a WRITE of %u bytes takes "
+			  "%.2f of what it takes by libmlx5, limit %.1f", sizes[0], ratio, LIMIT);
 }
 
 int main(int argc, char **argv)
 {
-	static const struct bench_program program = {
-		.name = "rdma_lat", .title = TITLE, .args = args, .json = &options.json,
-		.cores = 1, .run = run,
+	static const struct rdma_bench bench = {
+		.name = "rdma_lat",
+		.title = "round trip times of requests over RDMA, beside those of libmlx5",
+		.args = args, .options = &options, .prepare = prepare, .measure = measure_all,
+		.print = print, .judge = judge,
 	};
 
-	return rdma_bench_main(&program, &options, argc, argv);
+	return rdma_bench_main(&bench, argc, argv);
 }

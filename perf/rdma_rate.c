@@ -4,19 +4,13 @@
  * process, beside ibv_post_send() and ibv_poll_cq() with as many under way. A process of
  * tent does more for a request than that loop; by count `make cost` says how much.
  */
-#define _GNU_SOURCE
-#include <stdio.h>
-#include <stdlib.h>
-
-#include "perf/common/machine.h"
 #include "perf/common/rdma_stream.h"
 
-#define TITLE "small requests a second over RDMA, beside libmlx5"
-#define RUNS 5
 #define LIMIT 0.5
 
 static struct rdma_options options = {
 	.size = 64, .iterations = 5000, .qps = 1, .depth = 128, .rails = 1,
+	.gid_index = RDMA_GID_BEST,
 };
 
 static const struct arg args[] = {
@@ -27,107 +21,31 @@ static const struct arg args[] = {
 	{ 0 },
 };
 
-struct bench {
-	struct rdma_ends ends;
-	struct rdma_flow flows[RDMA_SUBJECTS][RDMA_OPS];
-};
-
-static double to_verbs(struct bench *b, int subject, int op)
+static double thousands(double requests, uint32_t size)
 {
-	return rdma_flow_rate(&b->flows[subject][op]) / rdma_flow_rate(&b->flows[RDMA_VERBS][op]);
+	(void)size;
+	return requests / 1e3;
 }
 
-static void row(struct report *r, struct bench *b, int subject, int op)
+static struct rdma_streams streams = { .runs = 5, .unit = "krequests/s", .in_unit = thousands };
+
+static int judge(const struct rdma_bench *b, struct report *r, const struct rdma_ends *e)
 {
-	report_cell_text(r, rdma_subjects[subject]);
-	report_cell_text(r, rdma_ops[op]);
-	report_cell(r, 0, (double)options.size);
-	report_cell(r, 0, (double)options.depth);
-	report_cell(r, 0, (double)options.qps);
-	report_cell(r, 1, rdma_flow_rate(&b->flows[subject][op]) / 1e3);
-	report_cell(r, 2, rdma_flow_cpu_us(&b->flows[subject][op]));
-	if (b->ends.has_verbs)
-		report_cell(r, 3, to_verbs(b, subject, op));
-	else
-		report_cell_none(r);
-}
+	double ratio = rdma_streams_ratio(&streams, RDMA_TENT, TENT_OPCODE_WRITE, 0);
 
-static void print_table(struct report *r, struct bench *b)
-{
-	static const char *const columns[] = {
-		"what", "op", "bytes", "depth", "qps", "krequests/s", "cpu_us", "to_verbs",
-	};
-
-	report_table_begin(r, "rdma_rate", columns, sizeof(columns) / sizeof(*columns));
-	for (int op = 0; op < RDMA_OPS; op++)
-		for (int i = !b->ends.has_verbs; i < RDMA_SUBJECTS; i++)
-			row(r, b, i, op);
-	report_table_end(r);
-}
-
-static int judge(struct report *r, struct bench *b)
-{
-	double ratio;
-
-	if (!b->ends.has_verbs) {
-		report_fact(r, "check_write", "not compared: libmlx5 has one queue pair to a "
-			    "process of this host");
-		return 2;
-	}
-	ratio = to_verbs(b, RDMA_TENT, TENT_OPCODE_WRITE);
-	report_fact(r, "check_write", "%s: %.2f of the WRITEs a second by libmlx5, limit %.1f",
-		    ratio >= LIMIT ? "pass" : "FAIL", ratio, LIMIT);
-	return ratio >= LIMIT ? 0 : 1;
-}
-
-static int measure_all(struct bench *b)
-{
-	int rc = 0;
-
-	for (int run = 0; run < RUNS; run++)
-		for (int op = 0; op < RDMA_OPS; op++)
-			for (int i = !b->ends.has_verbs; i < RDMA_SUBJECTS && !rc; i++)
-				rc = rdma_stream(&b->ends, (enum rdma_subject)i, op,
-						 (uint32_t)options.size, &b->flows[i][op]);
-	return rc;
-}
-
-static int bench(struct report *r, struct bench *b)
-{
-	struct machine_watch watch;
-	int rc;
-
-	for (int i = 0; i < RDMA_SUBJECTS * RDMA_OPS; i++)
-		rdma_flow_init(&b->flows[0][0] + i, RUNS);
-	machine_facts(r);
-	report_fact(r, "method", "medians of %d runs of %llu requests; cpu_us: of this process, "
-		    "a request", RUNS, (unsigned long long)options.iterations);
-	machine_warn(r, 2);
-	machine_watch_begin(&watch);
-	rc = measure_all(b);
-	machine_watch_end(&watch, r);
-	rdma_facts(r, &b->ends);
-	if (rc)
-		return 2;
-	print_table(r, b);
-	return options.check ? judge(r, b) : 0;
-}
-
-static int run(struct report *r)
-{
-	static struct bench b;
-	int rc = rdma_ends_open(&b.ends, &options) ? 2 : bench(r, &b);
-
-	rdma_ends_close(&b.ends);
-	return rc;
+	(void)b;
+	return rdma_check(r, e, TENT_OPCODE_WRITE, ratio >= LIMIT, "%.2f of the WRITEs a second "
+			  "by libmlx5, limit %.1f", ratio, LIMIT);
 }
 
 int main(int argc, char **argv)
 {
-	static const struct bench_program program = {
-		.name = "rdma_rate", .title = TITLE, .args = args, .json = &options.json,
-		.cores = 1, .run = run,
+	static const struct rdma_bench bench = {
+		.name = "rdma_rate", .title = "small requests a second over RDMA, beside libmlx5",
+		.args = args, .options = &options, .results = &streams,
+		.prepare = rdma_streams_prepare, .measure = rdma_streams_measure,
+		.print = rdma_streams_print, .judge = judge,
 	};
 
-	return rdma_bench_main(&program, &options, argc, argv);
+	return rdma_bench_main(&bench, argc, argv);
 }

@@ -52,7 +52,7 @@ chmod +x "$work/own"
 for link in roce ib; do
 	measure "$on_own" rdma_lat 12 --link $link
 	measure "$on_own" rdma_bw 8 -t 8 --link $link
-	measure "$on_own" rdma_rate 4 -t 32 -s 200 --link $link
+	measure "$on_own" rdma_rate 4 -t 32 -s 200 -x 0 --link $link
 done
 measure "" rdma_rate 2 -q 3 -t 8
 measure "$B/tent-sim --fault timeouts=400%" rdma_bw 8 -d mlx5_0 -s 128K
@@ -69,6 +69,12 @@ server=
 
 if "$B/perf/rdma_rate" -t 0 > "$work/out" 2> "$work/error" ||
 	! grep -q -- '--depth is 0; allowed: 1..512' "$work/error"; then
+	cat "$work/error"
+	exit 1
+fi
+
+if "$B/perf/rdma_lat" -x 200 > "$work/out" 2> "$work/error" ||
+	! grep -q 'port 1: GID 200 is empty' "$work/error"; then
 	cat "$work/error"
 	exit 1
 fi

@@ -142,6 +142,8 @@ static const struct key_case {
 	  { "1", "[]", "\"\\t\"" } },
 	{ "transports/rdma/device/port", "0", { "0", "255" }, { "0", "255" },
 	  { "-1", "256" } },
+	{ "transports/rdma/device/gid_index", "-1", { "-1", "254" }, { "-1", "254" },
+	  { "-2", "255" } },
 	{ "transports/rdma/endpoint/max_qp_wr", "256", { "16", "8192" }, { "16", "8192" },
 	  { "15", "8193" } },
 	{ "transports/rdma/endpoint/service_level", "0", { "0", "15" }, { "0", "15" },

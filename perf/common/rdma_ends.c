@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,14 +23,13 @@
 #define RING_SLOTS 1024u
 
 static struct {
-	const struct bench_program *program;
-	struct rdma_options *o;
+	const struct rdma_bench *bench;
 	char **argv;
 } started;
 
 static int fail(const char *what)
 {
-	fprintf(stderr, "%s: %s\n", started.program->name, what);
+	fprintf(stderr, "%s: %s\n", started.bench->name, what);
 	return -1;
 }
 
@@ -45,6 +45,11 @@ static uint64_t memory_of(const struct rdma_options *o)
 	return stride_of(o) * o->depth * o->qps;
 }
 
+static uint32_t gid_index_of(const struct rdma_options *o)
+{
+	return o->gid_index == RDMA_GID_BEST ? DV_GID_ANY : (uint32_t)o->gid_index;
+}
+
 static void configure(struct engine_config *c, const struct rdma_options *o)
 {
 	engine_config_default(c);
@@ -54,6 +59,7 @@ static void configure(struct engine_config *c, const struct rdma_options *o)
 	c->rdma_enable = true;
 	c->request_timeout_ns = 600000000000ull;	/* on a machine with other work, too */
 	c->keepalive_ns = 60000000000ull;
+	c->rdma.gid_index = gid_index_of(o);
 	snprintf(c->rdma.allow, sizeof(c->rdma.allow), "%s", o->device ? o->device : "");
 	if (o->listen || o->peer)
 		c->peers_insecure = true;
@@ -109,13 +115,22 @@ static void there_close(struct there *t)
 	engine_destroy(t->engine);
 }
 
+static int open_verbs_end(struct verbs_end *v, const struct rdma_options *o, uint32_t depth)
+{
+	const struct dv_choice c = {
+		.allow = o->device ? o->device : "", .deny = "", .gid_index = gid_index_of(o),
+	};
+
+	return verbs_open(v, &c, memory_of(o), depth);
+}
+
 /* What it is asked: an end of verbs, to be connected to one of ours. */
 static int serve_verbs(struct helper *h, struct verbs_end *v, const struct rdma_options *o,
 		       const char *text)
 {
 	char answer[VERBS_TEXT];
 
-	if (verbs_open(v, o->device ? o->device : "", memory_of(o), 0) || verbs_connect(v, text))
+	if (open_verbs_end(v, o, 0) || verbs_connect(v, text))
 		return -1;
 	verbs_text(v, answer);
 	return helper_say(h, answer);
@@ -155,7 +170,7 @@ static int listen_for_others(const struct rdma_options *o)
 	if (there_open(&t, o))
 		return 2;
 	printf("# on another host: %s --peer %s, with the same --size, --depth and --qps\n",
-	       started.program->name, tent_client_segment(t.client));
+	       started.bench->name, tent_client_segment(t.client));
 	fflush(stdout);
 	sigwait(&ends, &signal);
 	there_close(&t);
@@ -203,7 +218,7 @@ static int open_verbs(struct rdma_ends *e)
 	const struct rdma_options *o = e->o;
 	char text[VERBS_TEXT];
 
-	if (verbs_open(&e->verbs, o->device ? o->device : "", memory_of(o), (uint32_t)o->depth))
+	if (open_verbs_end(&e->verbs, o, (uint32_t)o->depth))
 		return -1;
 	verbs_text(&e->verbs, text);
 	if (process_ask(&e->process, text) || verbs_connect(&e->verbs, e->process.said))
@@ -212,11 +227,11 @@ static int open_verbs(struct rdma_ends *e)
 	return 0;
 }
 
-int rdma_ends_open(struct rdma_ends *e, const struct rdma_options *o)
+/* depth places for each of qps. */
+static int ends_open(struct rdma_ends *e, const struct rdma_options *o)
 {
 	char segment[128];
 
-	memset(e, 0, sizeof(*e));
 	e->o = o;
 	e->stride = stride_of(o);
 	if (o->peer)
@@ -227,7 +242,7 @@ int rdma_ends_open(struct rdma_ends *e, const struct rdma_options *o)
 	return open_here(e, segment) || (o->qps == 1 && open_verbs(e)) ? -1 : 0;
 }
 
-void rdma_ends_close(struct rdma_ends *e)
+static void ends_close(struct rdma_ends *e)
 {
 	verbs_close(&e->verbs);
 	if (e->client)
@@ -237,7 +252,7 @@ void rdma_ends_close(struct rdma_ends *e)
 	process_stop(&e->process);
 }
 
-void rdma_facts(struct report *r, struct rdma_ends *e)
+static void facts_of(struct report *r, struct rdma_ends *e)
 {
 	char *text = NULL;
 	json_t *json = NULL;
@@ -254,6 +269,46 @@ void rdma_facts(struct report *r, struct rdma_ends *e)
 			    "latency, not a rate; what may be compared are the rows");
 	json_decref(json);
 	free(text);
+}
+
+/* ---- rows -------------------------------------------------------------- */
+
+static const char *const ops[RDMA_OPS] = { "read", "write" };
+
+void rdma_row_begin(struct report *r, int subject, int op, uint32_t size)
+{
+	static const char *const subjects[RDMA_SUBJECTS] = { "verbs", "tent" };
+
+	report_cell_text(r, subjects[subject]);
+	report_cell_text(r, ops[op]);
+	report_cell(r, 0, size);
+}
+
+void rdma_row_end(struct report *r, const struct rdma_ends *e, double to_verbs)
+{
+	if (e->has_verbs)
+		report_cell(r, 3, to_verbs);
+	else
+		report_cell_none(r);
+}
+
+int rdma_check(struct report *r, const struct rdma_ends *e, int op, bool pass,
+	       const char *format, ...)
+{
+	char name[32], text[200];
+	va_list args;
+
+	snprintf(name, sizeof(name), "check_%s", ops[op]);
+	if (!e->has_verbs) {
+		report_fact(r, name, "not compared: libmlx5 has one queue pair to a process of "
+			    "this host");
+		return 2;
+	}
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	report_fact(r, name, "%s: %s", pass ? "pass" : "FAIL", text);
+	return !pass;
 }
 
 /* ---- requests ---------------------------------------------------------- */
@@ -277,7 +332,7 @@ int rdma_submit(struct rdma_ends *e, uint32_t ring, int opcode, const uint64_t *
 
 static int fail_request(const struct tent_completion *c)
 {
-	fprintf(stderr, "%s: a request ended with status %d, error %d\n", started.program->name,
+	fprintf(stderr, "%s: a request ended with status %d, error %d\n", started.bench->name,
 		c->status, c->error);
 	return -1;
 }
@@ -320,7 +375,7 @@ static int go_on_simulated(const struct rdma_options *o)
 	int nr = 8;
 
 	snprintf(rails, sizeof(rails), "%d", (int)o->rails);
-	snprintf(name, sizeof(name), "perf/%s", started.program->name);
+	snprintf(name, sizeof(name), "perf/%s", started.bench->name);
 	if (!daemon_program_path("tent-sim", tool, sizeof(tool)) ||
 	    !daemon_program_path(name, self, sizeof(self)))
 		return 2;
@@ -328,13 +383,13 @@ static int go_on_simulated(const struct rdma_options *o)
 		words[nr++] = started.argv[i];
 	execv(tool, words);
 	fprintf(stderr, "%s: %s: %s; name a device of this machine (-d), or make sim\n",
-		started.program->name, tool, strerror(errno));
+		started.bench->name, tool, strerror(errno));
 	return 2;
 }
 
 static int check_options(void)
 {
-	const struct rdma_options *o = started.o;
+	const struct rdma_options *o = started.bench->options;
 
 	if (memory_of(o) > 1u << 30) {
 		fail("--size times --depth times --qps is more than 1 GiB");
@@ -343,19 +398,46 @@ static int check_options(void)
 	return o->device || getenv("TENT_SIM_TREE") ? 0 : go_on_simulated(o);
 }
 
-static int run(struct report *r)
+static int measure(struct report *r, struct rdma_ends *e)
 {
-	return started.o->listen ? listen_for_others(started.o) : started.program->run(r);
+	const struct rdma_bench *b = started.bench;
+	struct machine_watch watch;
+	int rc;
+
+	machine_facts(r);
+	b->prepare(b, r);
+	machine_warn(r, 2);
+	machine_watch_begin(&watch);
+	rc = b->measure(b, e);
+	machine_watch_end(&watch, r);
+	facts_of(r, e);
+	if (rc)
+		return 2;
+	b->print(b, r, e);
+	return b->options->check ? b->judge(b, r, e) : 0;
 }
 
-int rdma_bench_main(const struct bench_program *p, struct rdma_options *o, int argc, char **argv)
+static int run(struct report *r)
 {
-	struct bench_program program = *p;
+	const struct rdma_options *o = started.bench->options;
+	static struct rdma_ends e;
+	int rc;
 
-	started.program = p;
-	started.o = o;
+	if (o->listen)
+		return listen_for_others(o);
+	rc = ends_open(&e, o) ? 2 : measure(r, &e);
+	ends_close(&e);
+	return rc;
+}
+
+int rdma_bench_main(const struct rdma_bench *b, int argc, char **argv)
+{
+	const struct bench_program program = {
+		.name = b->name, .title = b->title, .args = b->args, .json = &b->options->json,
+		.cores = 1, .check = check_options, .run = run,
+	};
+
+	started.bench = b;
 	started.argv = argv;
-	program.check = check_options;
-	program.run = run;
 	return bench_main(&program, argc, argv);
 }

@@ -5,22 +5,14 @@
 #include "perf/common/rdma_stream.h"
 #include "ring/clock.h"
 
-const char *const rdma_subjects[RDMA_SUBJECTS] = { "verbs", "tent" };
-const char *const rdma_ops[RDMA_OPS] = { "read", "write" };
+/* ---- one run ----------------------------------------------------------- */
 
 struct stream {
 	struct rdma_ends *e;
-	enum rdma_subject subject;
-	int op;
+	int subject, op;
 	uint32_t size;
 	uint64_t left, under_way;
 };
-
-void rdma_flow_init(struct rdma_flow *f, size_t runs)
-{
-	samples_init(&f->rates, runs);
-	samples_init(&f->cpu, runs);
-}
 
 static int begin(struct stream *s, uint32_t ring, const uint64_t *places, uint32_t nr)
 {
@@ -74,10 +66,10 @@ static int run_requests(struct stream *s, uint64_t nr)
 	return rc;
 }
 
-int rdma_stream(struct rdma_ends *e, enum rdma_subject subject, int op, uint32_t size,
-		struct rdma_flow *f)
+static int measure(struct rdma_streams *all, struct rdma_ends *e, int subject, int op, int size)
 {
-	struct stream s = { .e = e, .subject = subject, .op = op, .size = size };
+	struct stream s = { .e = e, .subject = subject, .op = op, .size = all->sizes[size] };
+	struct rdma_flow *f = &all->flows[subject][op][size];
 	const uint64_t nr = e->o->iterations;
 	uint64_t began, cpu, ns;
 
@@ -93,12 +85,69 @@ int rdma_stream(struct rdma_ends *e, enum rdma_subject subject, int op, uint32_t
 	return 0;
 }
 
-double rdma_flow_rate(struct rdma_flow *f)
+/* ---- all of them ------------------------------------------------------- */
+
+void rdma_streams_prepare(const struct rdma_bench *b, struct report *r)
 {
-	return (double)samples_percentile(&f->rates, 0.5);
+	struct rdma_streams *s = b->results;
+
+	s->sizes[s->nr_sizes++] = (uint32_t)b->options->size;
+	for (int i = 0; i < RDMA_SUBJECTS * RDMA_OPS * 2; i++) {
+		samples_init(&(&s->flows[0][0][0] + i)->rates, (size_t)s->runs);
+		samples_init(&(&s->flows[0][0][0] + i)->cpu, (size_t)s->runs);
+	}
+	report_fact(r, "method", "medians of %d runs of %llu requests; cpu_us: of this process, "
+		    "a request", s->runs, (unsigned long long)b->options->iterations);
 }
 
-double rdma_flow_cpu_us(struct rdma_flow *f)
+int rdma_streams_measure(const struct rdma_bench *b, struct rdma_ends *e)
 {
-	return (double)samples_percentile(&f->cpu, 0.5) / 1e6;
+	struct rdma_streams *s = b->results;
+	int rc = 0;
+
+	for (int run = 0; run < s->runs; run++)
+		for (int op = 0; op < RDMA_OPS; op++)
+			for (int size = 0; size < s->nr_sizes; size++)
+				for (int i = !e->has_verbs; i < RDMA_SUBJECTS && !rc; i++)
+					rc = measure(s, e, i, op, size);
+	return rc;
+}
+
+static double rate(struct rdma_streams *s, int subject, int op, int size)
+{
+	return (double)samples_percentile(&s->flows[subject][op][size].rates, 0.5);
+}
+
+double rdma_streams_ratio(struct rdma_streams *s, int subject, int op, int size)
+{
+	return rate(s, subject, op, size) / rate(s, RDMA_VERBS, op, size);
+}
+
+static void row(const struct rdma_bench *b, struct report *r, const struct rdma_ends *e,
+		int subject, int op, int size)
+{
+	struct rdma_streams *s = b->results;
+	struct samples *cpu = &s->flows[subject][op][size].cpu;
+
+	rdma_row_begin(r, subject, op, s->sizes[size]);
+	report_cell(r, 0, (double)b->options->depth);
+	report_cell(r, 0, (double)b->options->qps);
+	report_cell(r, 1, s->in_unit(rate(s, subject, op, size), s->sizes[size]));
+	report_cell(r, 2, (double)samples_percentile(cpu, 0.5) / 1e6);
+	rdma_row_end(r, e, rdma_streams_ratio(s, subject, op, size));
+}
+
+void rdma_streams_print(const struct rdma_bench *b, struct report *r, const struct rdma_ends *e)
+{
+	const struct rdma_streams *s = b->results;
+	const char *const columns[] = {
+		"what", "op", "bytes", "depth", "qps", s->unit, "cpu_us", "to_verbs",
+	};
+
+	report_table_begin(r, b->name, columns, sizeof(columns) / sizeof(*columns));
+	for (int op = 0; op < RDMA_OPS; op++)
+		for (int size = 0; size < s->nr_sizes; size++)
+			for (int i = !e->has_verbs; i < RDMA_SUBJECTS; i++)
+				row(b, r, e, i, op, size);
+	report_table_end(r);
 }

@@ -17,18 +17,17 @@ static int fail(const char *what)
 	return -1;
 }
 
-static int open_device(struct verbs_end *v, const char *devices, char *why, size_t size)
+static int open_device(struct verbs_end *v, const struct dv_choice *c, char *why, size_t size)
 {
-	const struct dv_choice c = { .allow = devices, .deny = "", .gid_index = DV_GID_ANY };
 	char names[DV_DEVICES_MAX][DV_NAME_SIZE];
-	int nr = dv_device_names(&c, names, why, size), rc = -1;
+	int nr = dv_device_names(c, names, why, size), rc = -1;
 
 	for (int i = 0; i < nr && rc; i++)
-		rc = dv_device_open(&v->device, names[i], &c, why, size);
+		rc = dv_device_open(&v->device, names[i], c, why, size);
 	return rc;
 }
 
-int verbs_open(struct verbs_end *v, const char *devices, uint64_t size, uint32_t depth)
+int verbs_open(struct verbs_end *v, const struct dv_choice *c, uint64_t size, uint32_t depth)
 {
 	struct dv_qp_options o = { .depth = 4 * depth, .timeout = 14, .retries = 7 };
 	const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
@@ -36,7 +35,7 @@ int verbs_open(struct verbs_end *v, const char *devices, uint64_t size, uint32_t
 	char why[256] = "";
 
 	memset(v, 0, sizeof(*v));
-	if (open_device(v, devices, why, sizeof(why)))
+	if (open_device(v, c, why, sizeof(why)))
 		return fail(why);
 	v->pd = dv_pd_open(&v->device, why, sizeof(why));
 	if (depth)

@@ -22,9 +22,9 @@ struct verbs_end {
 	uint32_t rkey;
 };
 
-/* With size bytes of memory; depth 0: it serves. devices: names with commas, "": any. The
- * first of them that can be opened. 0; -1 after saying why on stderr. */
-int verbs_open(struct verbs_end *v, const char *devices, uint64_t size, uint32_t depth);
+/* With size bytes of memory, on the first of these devices that can be opened; depth 0: it
+ * serves. 0; -1 after saying why on stderr. */
+int verbs_open(struct verbs_end *v, const struct dv_choice *c, uint64_t size, uint32_t depth);
 void verbs_close(struct verbs_end *v);
 
 void verbs_text(const struct verbs_end *v, char text[VERBS_TEXT]);
