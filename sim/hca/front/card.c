@@ -154,10 +154,9 @@ static uint64_t env_max_mr_bytes(void *ctx)
 	return limit ? limit : UINT64_MAX;
 }
 
-/* Counts down, in whichever process the registrations are. */
-static int env_refuse_mr(void *ctx)
+/* Counts down, in whichever process they are. */
+static int refuse_one_of(uint32_t *left)
 {
-	uint32_t *left = &memory_of(ctx)->front.reg_mr_fails;
 	uint32_t n = __atomic_load_n(left, __ATOMIC_RELAXED);
 
 	if (n == UINT32_MAX)
@@ -166,6 +165,16 @@ static int env_refuse_mr(void *ctx)
 						 __ATOMIC_RELAXED))
 		;
 	return n ? -ENOMEM : 0;
+}
+
+static int env_refuse_mr(void *ctx)
+{
+	return refuse_one_of(&memory_of(ctx)->front.reg_mr_fails);
+}
+
+static int env_refuse_qp(void *ctx)
+{
+	return refuse_one_of(&memory_of(ctx)->front.create_qp_fails);
 }
 
 bool card_is_forbidden(const struct card *card)
@@ -267,6 +276,7 @@ static struct card *make_card(uint32_t index, int *error)
 		.gid = env_gid,
 		.max_mr_bytes = env_max_mr_bytes,
 		.refuse_mr = env_refuse_mr,
+		.refuse_qp = env_refuse_qp,
 		.uars_used = uar_find_mappings,
 		.uar_freed = uar_freed,
 	};

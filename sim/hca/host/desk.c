@@ -224,6 +224,9 @@ static void set_port(struct desk *d, uint32_t device, uint32_t port, const struc
 		set_link(d, device, port, s->value);
 	} else if (s->knob->kind == KNOB_MTU) {
 		set_mtu(d, device, port, (uint32_t)s->value);
+	} else if (s->knob->kind == KNOB_INTERFACE) {
+		d->table->devices[device].ports[port - 1].hides_interface = !s->value;
+		tell_gids(d, device, port);
 	} else if (s->knob->kind == KNOB_GID) {
 		set_gid(d, device, port, s);
 	}

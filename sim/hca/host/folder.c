@@ -80,7 +80,7 @@ static void describe_port(struct tree_port *out, const struct host_port *p)
 	for (uint32_t i = 0; i < WIRE_MAX_GIDS; i++) {
 		wire_gid_get(&p->wire.gids, i, out->gids[i].raw);
 		out->gids[i].is_roce_v2 = p->wire.is_ethernet;
-		if (p->wire.is_ethernet)
+		if (p->wire.is_ethernet && !p->hides_interface)
 			memcpy(out->gids[i].interface, p->ifname, sizeof(p->ifname));
 	}
 }

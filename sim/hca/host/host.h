@@ -33,6 +33,7 @@ struct host_port {
 	uint32_t state;			/* enum host_port_state */
 	uint32_t max_mtu_bytes, active_mtu_bytes; /* of a packet's payload, 256 to 4096 */
 	char ifname[16];		/* what carries it */
+	uint32_t hides_interface;	/* its GIDs do not tell */
 	uint8_t mac[8];			/* 6 used */
 };
 
@@ -64,7 +65,8 @@ struct host_faults {			/* of the commands; zero is off */
 	uint32_t reg_mr_fails;		/* so many registrations from now are ENOMEM;
 					 * UINT32_MAX: all */
 	uint64_t max_mr_bytes;		/* what the device reports and keeps to */
-	uint32_t resv[12];
+	uint32_t create_qp_fails;	/* as reg_mr_fails, of queue pairs */
+	uint32_t resv[11];
 };
 
 struct host_slot_counters {

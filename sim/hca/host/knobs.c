@@ -19,10 +19,13 @@ const struct knob knobs[] = {
 	{ "link", KNOB_LINK, 0, 0, "the port's link" },
 	{ "mtu", KNOB_MTU, 0, 0, "active MTU of the port" },
 	{ "gid", KNOB_GID, 0, 0, "gid.INDEX=ADDRESS: an entry of the port's GID table" },
+	{ "interface", KNOB_INTERFACE, 0, 0, "whether GIDs have their network interface" },
 	{ "removed", KNOB_REMOVED, 0, 0, "the device is taken out; there is no way back" },
 	{ "no_permission", KNOB_SWITCH, FIELD(front, no_permission), "opening the node is EACCES" },
 	{ "reg_mr_fails", KNOB_COUNT, FIELD(front, reg_mr_fails),
 	  "so many registrations from now are ENOMEM; 4294967295: all" },
+	{ "create_qp_fails", KNOB_COUNT, FIELD(front, create_qp_fails),
+	  "so many queue pairs from now are ENOMEM; 4294967295: all" },
 	{ "max_mr_size", KNOB_BYTES, FIELD(front, max_mr_bytes), "largest registration" },
 	{ "bandwidth", KNOB_SPEED, FIELD(wire, bandwidth_mbps), "of what the device sends" },
 	{ "latency", KNOB_TIME, FIELD(wire, latency_ns), "added to each packet" },
@@ -91,6 +94,7 @@ static const struct {
 	[KNOB_REMOVED] = { NULL, 1, "on" },
 	[KNOB_LINK] = { NULL, 1, "up or down" },
 	[KNOB_MTU] = { NULL, 0, "256, 512, 1024, 2048 or 4096" },
+	[KNOB_INTERFACE] = { NULL, 1, "there or gone" },
 	[KNOB_GID] = { NULL, 0, "an IPv4 or IPv6 address, or none" },
 };
 
@@ -165,6 +169,8 @@ static bool parse_value(const char *text, struct knob_setting *s)
 		return parse_words(text, "on", "on", &s->value);
 	case KNOB_LINK:
 		return parse_words(text, "down", "up", &s->value);
+	case KNOB_INTERFACE:
+		return parse_words(text, "gone", "there", &s->value);
 	case KNOB_MTU:
 		return parse_mtu(text, &s->value);
 	case KNOB_GID:

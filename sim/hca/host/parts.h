@@ -69,6 +69,7 @@ enum knob_kind {
 	KNOB_REMOVED,		/* on; there is no way back */
 	KNOB_LINK,		/* up or down; of a port, like all that follow */
 	KNOB_MTU,
+	KNOB_INTERFACE,		/* there or gone */
 	KNOB_GID,		/* an address, or none */
 };
 

@@ -217,6 +217,18 @@ static void a_qp_of_wrong_parts_is_refused(void **state)
 	assert_int_equal(create_qp(p, &w), -EFAULT);
 }
 
+static void a_fault_refuses_queue_pairs(void **state)
+{
+	struct program *p = *state;
+	struct qp_world w;
+
+	make_qp_world(p, &w);
+	p->qp_refusal = -ENOMEM;
+	assert_int_equal(create_qp(p, &w), -ENOMEM);
+	p->qp_refusal = 0;
+	assert_int_equal(create_qp(p, &w), 0);
+}
+
 static void a_qp_is_asked_what_it_was_told(void **state)
 {
 	struct program *p = *state;
@@ -345,6 +357,7 @@ int main(void)
 		OPEN(a_cq_takes_only_its_own_events_with_it),
 		OPEN(queue_pairs_of_other_kinds_are_eopnotsupp),
 		OPEN(a_qp_of_wrong_parts_is_refused),
+		OPEN(a_fault_refuses_queue_pairs),
 		OPEN(a_qp_is_asked_what_it_was_told),
 		OPEN(wrong_modifications_change_nothing),
 		OPEN(what_a_qp_uses_is_ebusy),

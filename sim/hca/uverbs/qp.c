@@ -202,6 +202,8 @@ static int create(struct command *c, struct qp_request *r,
 	rc = check_core(c, r);
 	if (!rc)
 		rc = check_recv(r);
+	if (!rc)
+		rc = env->refuse_qp(env->ctx);
 	if (rc)
 		return rc;
 	env->uars_used(env->ctx);

@@ -47,8 +47,9 @@ struct uverbs_env {
 	bool (*gid)(void *ctx, unsigned port, unsigned index, uint8_t gid[16]);
 	/* Of one memory region, as the device says now. */
 	uint64_t (*max_mr_bytes)(void *ctx);
-	/* A fault that refuses this registration: 0 or -errno. */
+	/* Faults that refuse this registration, this queue pair: 0 or -errno. */
 	int (*refuse_mr)(void *ctx);
+	int (*refuse_qp)(void *ctx);
 	/* A program may have mapped UAR pages; called before an object needs them. */
 	void (*uars_used)(void *ctx);
 	/* This page is no longer given out. */

@@ -40,6 +40,7 @@ struct program {
 	bool is_ethernet, is_up;
 	uint64_t max_mr_bytes;
 	int refusal;			/* of the next registrations: 0 or -errno */
+	int qp_refusal;			/* the same of queue pairs */
 	unsigned nr_freed_uars;
 	uint64_t uar_offset;		/* of the last page; here, so that tests can repeat the */
 	uint32_t uar_length;		/* command */
