@@ -72,7 +72,11 @@ static int create_qp(struct dv_qp *q, struct ibv_pd *pd, char *why, size_t size)
 	};
 
 	q->qp = mlx5dv_create_qp(q->device->context, &a, &dv);
-	return q->qp ? 0 : fail(q->device, "no QP", errno, why, size);
+	if (q->qp || errno != ENOMEM)
+		return q->qp ? 0 : fail(q->device, "no QP", errno, why, size);
+	snprintf(why, size, "%s: no QP: there is no memory, or its %u are all in use",
+		 q->device->name, q->device->max_qp);
+	return -ENOMEM;
 }
 
 static int lay_open(struct dv_qp *q, char *why, size_t size)

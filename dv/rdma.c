@@ -202,10 +202,10 @@ static void rail_facts(const struct rdma_instance *inst, const struct rdma_rail 
 		return;
 	}
 	dv_address_text(&d->address, address, sizeof(address));
-	fprintf(to, "%s port %u, %s, %s, MTU %u: %" PRIu64 " WRITEs and %" PRIu64 " READs of %"
+	fprintf(to, "%s port %u, %s, %s, MTU %u%s: %" PRIu64 " WRITEs and %" PRIu64 " READs of %"
 		PRIu64 " bytes, %" PRIu64 " connections broken", r->name, d->port,
-		dv_link_name(d->address.link), address, 128u << d->address.mtu, sum.writes,
-		sum.reads, sum.bytes, sum.breaks);
+		dv_link_name(d->address.link), address, 128u << d->address.mtu, r->mixed,
+		sum.writes, sum.reads, sum.bytes, sum.breaks);
 }
 
 static void rdma_facts(const struct backend_instance *base, char *text, size_t size)

@@ -83,11 +83,12 @@ struct rdma_note {
 struct rdma_rail {
 	uint8_t index;
 	char name[DV_NAME_SIZE];
-	bool is_open;
-	bool is_gone;		/* it was taken out */
+	bool is_open, is_gone;	/* it was taken out */
 	int node;		/* of NUMA, -1: not known */
 	struct dv_device device; /* while open */
 	char why[256];		/* it is not, or cannot be reached: why */
+	char fault[256];	/* the last one, or "" */
+	char mixed[112];	/* the last peer with a smaller MTU, or "" */
 };
 
 struct rdma_tenant {
@@ -289,8 +290,7 @@ struct rdma_instance {
 	uint64_t pinning_bytes;	/* of all rails, that are to be pinned */
 	uint64_t pinned_bytes;	/* the part that is; any thread adds to it */
 	uint64_t last_id;
-	uint32_t nr_pinning;
-	uint32_t nr_served, nr_calls;
+	uint32_t nr_pinning, nr_served, nr_calls;
 	LIST_HEAD(, rdma_tenant) tenants;
 	LIST_HEAD(, rdma_peer) peers;
 	LIST_HEAD(, rdma_conn) conns;
@@ -333,9 +333,9 @@ void rdma_rail_fault(struct rdma_instance *inst, struct rdma_rail *r, const char
 uint32_t rdma_nearest(const struct rdma_instance *inst, const char *location);
 /* NULL: there is none, inst->why says why. */
 struct rdma_tenant *rdma_tenant_find(struct rdma_instance *inst, uint32_t uid);
-/* Its protection domain of this rail; NULL: the same. */
-struct ibv_pd *rdma_tenant_pd(struct rdma_instance *inst, struct rdma_tenant *t,
-			      struct rdma_rail *r);
+/* Its protection domain of this rail; NULL: there is none, and why. */
+struct ibv_pd *rdma_tenant_pd(struct rdma_tenant *t, const struct rdma_rail *r, char *why,
+			      size_t size);
 void rdma_tenants_free(struct rdma_instance *inst);
 void rdma_region_open(struct backend_instance *base, struct region *r, uint32_t uid);
 void rdma_region_pin(struct region *r);

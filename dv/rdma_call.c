@@ -53,14 +53,15 @@ static void lane_failed(struct rdma_lane *lane)
 }
 
 /* What facts say of it from now on: at which of our ports, to whom, what. */
-static void explain(struct rdma_instance *inst, const struct rdma_conn *c, const char *what)
+static void explain(struct rdma_instance *inst, const struct rdma_lane *lane,
+		    const struct dv_address *a, const char *what)
 {
 	char address[64] = "";
 
-	if (c->address.link)
-		dv_address_text(&c->address, address, sizeof(address));
-	rdma_rail_fault(inst, &inst->rails[c->lane->rail], "to %s%s%s%s: %s",
-			c->lane->line->route->peer->name, *address ? " (" : "", address,
+	if (a && a->link)
+		dv_address_text(a, address, sizeof(address));
+	rdma_rail_fault(inst, &inst->rails[lane->rail], "to %s%s%s%s: %s",
+			lane->line->route->peer->name, *address ? " (" : "", address,
 			*address ? ")" : "", what);
 }
 
@@ -68,27 +69,34 @@ static void call_failed(struct rdma_instance *inst, struct rdma_conn *c, const c
 {
 	struct rdma_lane *lane = c->lane;
 
-	explain(inst, c, why);
+	explain(inst, lane, &c->address, why);
 	tell(inst, c, "end", NULL);
 	conn_free(inst, c);
 	lane_failed(lane);
 }
 
-static struct rdma_conn *conn_create(struct rdma_instance *inst, struct rdma_lane *lane)
+static struct dv_qp_options options_of(const struct rdma_instance *inst,
+				       const struct rdma_lane *lane)
 {
-	struct rdma_conn *c = calloc(1, sizeof(*c));
-	struct rdma_rail *rail = &inst->rails[lane->rail];
-	struct rdma_route *route = lane->line->route;
-	struct ibv_pd *pd = rdma_tenant_pd(inst, route->tenant, rail);
-	const struct dv_qp_options o = {
+	return (struct dv_qp_options){
 		.td = lane->line->queue->tracks[lane->rail].td, .depth = inst->o.depth,
 		.timeout = (uint8_t)inst->o.timeout, .retries = (uint8_t)inst->o.retries,
 		.sl = (uint8_t)inst->o.service_level, .tc = (uint8_t)inst->o.traffic_class,
 		.hop_limit = (uint8_t)inst->o.hop_limit,
 	};
+}
 
-	if (!c || !pd ||
-	    dv_qp_open(&c->qp, &rail->device, pd, &o, inst->why, sizeof(inst->why)) < 0) {
+static struct rdma_conn *conn_create(struct rdma_instance *inst, struct rdma_lane *lane)
+{
+	const struct dv_qp_options o = options_of(inst, lane);
+	struct rdma_conn *c = calloc(1, sizeof(*c));
+	struct rdma_rail *rail = &inst->rails[lane->rail];
+	struct rdma_route *route = lane->line->route;
+	char why[200] = "no memory";
+	struct ibv_pd *pd = c ? rdma_tenant_pd(route->tenant, rail, why, sizeof(why)) : NULL;
+
+	if (!pd || dv_qp_open(&c->qp, &rail->device, pd, &o, why, sizeof(why)) < 0) {
+		explain(inst, lane, NULL, why);
 		free(c);
 		return NULL;
 	}
@@ -134,6 +142,16 @@ static void call(struct rdma_instance *inst, struct rdma_lane *lane)
 		call_failed(inst, c, "its engine does not answer");
 }
 
+/* The smaller one is used, which somebody may wonder about. */
+static void note_mtu(struct rdma_rail *r, const struct rdma_conn *c)
+{
+	uint8_t mtu = c->address.mtu;
+
+	if (mtu < r->device.address.mtu)
+		snprintf(r->mixed, sizeof(r->mixed), " (%u with %s)", 128u << mtu,
+			 c->lane->line->route->peer->name);
+}
+
 static void take_answer(struct rdma_instance *inst, struct rdma_conn *c,
 			const struct rdma_said *said)
 {
@@ -154,6 +172,7 @@ static void take_answer(struct rdma_instance *inst, struct rdma_conn *c,
 		return;
 	}
 	c->address = said->endpoint.address;
+	note_mtu(&inst->rails[c->lane->rail], c);
 	c->calls = false;
 	inst->nr_calls--;
 	c->up_ns = clock_monotonic_ns();
@@ -192,7 +211,7 @@ static void broken(struct rdma_instance *inst, struct rdma_conn *c)
 	told = tell(inst, c, "end", NULL);
 	pause_pair(inst, c, now);
 	if (*c->fault)
-		explain(inst, c, c->fault);
+		explain(inst, c->lane, &c->address, c->fault);
 	if (!c->nr_again) {
 		fenced(inst, c, true);
 		return;
@@ -201,7 +220,7 @@ static void broken(struct rdma_instance *inst, struct rdma_conn *c)
 	inst->nr_calls++;
 	c->until_ns = now + inst->o.fence_ns / 2;
 	if (!told)
-		explain(inst, c, "its engine does not answer");
+		explain(inst, c->lane, &c->address, "its engine does not answer");
 }
 
 /* ---- what peers and pollers say ---------------------------------------- */
@@ -214,6 +233,15 @@ static struct rdma_conn *find(struct rdma_instance *inst, const struct rdma_peer
 		if (c->lane->line->route->peer == p && c->id == id)
 			return c;
 	return NULL;
+}
+
+static void call_refused(struct rdma_instance *inst, struct rdma_conn *c, const char *reason)
+{
+	char why[256];
+
+	snprintf(why, sizeof(why), "its peer refuses%s%s", reason ? ": " : "",
+		 reason ? reason : "");
+	call_failed(inst, c, why);
 }
 
 void rdma_far_frame(struct backend_instance *base, struct far_end *f, const json_t *frame)
@@ -230,7 +258,7 @@ void rdma_far_frame(struct backend_instance *base, struct far_end *f, const json
 	if (c->calls && strcmp(said.what, "answer") == 0)
 		take_answer(inst, c, &said);
 	else if (c->calls && strcmp(said.what, "refuse") == 0)
-		call_failed(inst, c, said.reason ? said.reason : "its peer refuses");
+		call_refused(inst, c, said.reason);
 	else if (c->ends && strcmp(said.what, "ended") == 0)
 		fenced(inst, c, true);
 }

@@ -29,11 +29,11 @@ struct rdma_tenant *rdma_tenant_find(struct rdma_instance *inst, uint32_t uid)
 	return t;
 }
 
-struct ibv_pd *rdma_tenant_pd(struct rdma_instance *inst, struct rdma_tenant *t,
-			      struct rdma_rail *r)
+struct ibv_pd *rdma_tenant_pd(struct rdma_tenant *t, const struct rdma_rail *r, char *why,
+			      size_t size)
 {
 	if (!t->pds[r->index])
-		t->pds[r->index] = dv_pd_open(&r->device, inst->why, sizeof(inst->why));
+		t->pds[r->index] = dv_pd_open(&r->device, why, size);
 	return t->pds[r->index];
 }
 
@@ -96,7 +96,7 @@ void rdma_region_open(struct backend_instance *base, struct region *r, uint32_t 
 	near->nearest = rdma_nearest(inst, r->location);
 	for (uint32_t i = 0; i < inst->nr_rails; i++)
 		if (inst->rails[i].is_open && !inst->rails[i].is_gone &&
-		    rdma_tenant_pd(inst, tenant, &inst->rails[i]))
+		    rdma_tenant_pd(tenant, &inst->rails[i], near->why, sizeof(near->why)))
 			near->wanted |= 1u << i;
 	inst->nr_pinning++;
 	inst->pinning_bytes += bytes_of(near, r);

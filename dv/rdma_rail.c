@@ -16,11 +16,12 @@
 void rdma_rail_fault(struct rdma_instance *inst, struct rdma_rail *r, const char *format, ...)
 {
 	va_list args;
-	int n = snprintf(inst->why, sizeof(inst->why), "%s port %u ", r->name, r->device.port);
+	int n = snprintf(r->fault, sizeof(r->fault), "%s port %u ", r->name, r->device.port);
 
 	va_start(args, format);
-	vsnprintf(inst->why + n, sizeof(inst->why) - (size_t)n, format, args);
+	vsnprintf(r->fault + n, sizeof(r->fault) - (size_t)n, format, args);
 	va_end(args);
+	snprintf(inst->why, sizeof(inst->why), "%s", r->fault);
 }
 
 /* ---- opening ----------------------------------------------------------- */

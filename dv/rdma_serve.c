@@ -59,17 +59,15 @@ static int connect_to(struct rdma_instance *inst, struct rdma_served *s, uint32_
 {
 	struct rdma_tenant *t = rdma_tenant_find(inst, uid);
 	struct rdma_rail *rail = &inst->rails[said->rail];
-	struct ibv_pd *pd = t ? rdma_tenant_pd(inst, t, rail) : NULL;
+	struct ibv_pd *pd = t ? rdma_tenant_pd(t, rail, why, size) : NULL;
 	const struct dv_qp_options o = {
 		.sl = (uint8_t)inst->o.service_level, .tc = (uint8_t)inst->o.traffic_class,
 		.hop_limit = (uint8_t)inst->o.hop_limit,
 	};
 	int rc;
 
-	if (!pd) {
-		snprintf(why, size, "%.*s", (int)size - 1, inst->why);
+	if (!pd)
 		return -1;
-	}
 	rc = dv_qp_open(&s->qp, &rail->device, pd, &o, why, size);
 	if (rc < 0)
 		return rc;
