@@ -15,7 +15,9 @@
 #include <unistd.h>
 
 #include "dv/backend.h"
+#include "dv/rdma_explain.h"
 #include "dv/rdma_load.h"
+#include "dv/rdma_memory.h"
 #include "dv/rdma_poller.h"
 #include "ring/clock.h"
 #include "ring/wake.h"
@@ -116,6 +118,8 @@ static int rdma_create(struct backend_instance **out, const struct backend_optio
 		return -ENOMEM;
 	inst->base.ops = &rdma_backend;
 	inst->o = o->rdma;
+	inst->pools = o->qp_pools;
+	inst->nr_pools = o->nr_qp_pools;
 	inst->loads = calloc(1, sizeof(*inst->loads));
 	LIST_INIT(&inst->tenants);
 	LIST_INIT(&inst->peers);
@@ -260,6 +264,8 @@ const struct backend rdma_backend = {
 	.reaches = rdma_reaches,
 	.post = rdma_post,
 	.wired = &wired,
+	.describe = rdma_describe,
+	.why_not = rdma_why_not,
 	.facts = rdma_facts,
 	.load_tell = rdma_load_tell,
 	.loads = rdma_load_get,

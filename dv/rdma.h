@@ -14,11 +14,12 @@
  *   rdma_line.c    the poller: connections come, break, and what was lost with them
  *   rdma_queue.c   the poller's turn
  *   rdma_load.c    what rails have to do, for those who ask
+ *   rdma_explain.c control: how and why, for people
  *
  * Every device of ours is a rail, numbered by name, and leads to the peer's rail of the same
- * number, where it has one. An engine has a connection,
- * a QP at either end, per rail, poller, peer and tenant to those whose segments it uses: its
- * lanes, which together are the line of that poller, peer and tenant. A transfer is a job.
+ * number, where it has one. An engine has a connection, a QP at either end, per rail, poller,
+ * peer, tenant and QP pool to those whose segments it uses: its lanes, which together are the
+ * line of that poller, peer, tenant and pool. A transfer is a job.
  * What is longer than chunk_bytes goes out in pieces, jobs taking turns, each piece by the
  * lane that has the fewest bytes out; what is shorter goes whole. Pieces that were out when a
  * connection broke go out again, by any lane, once it is known that they are not under way
@@ -200,6 +201,7 @@ struct rdma_lane {
 struct rdma_line {
 	struct rdma_route *route;
 	struct rdma_queue *queue;
+	const struct qp_pool *pool; /* or NULL */
 	uint64_t chunk_bytes;	/* of a piece, at most */
 	uint32_t nr_lanes;
 	uint32_t all, up;	/* masks of its lanes */
@@ -226,7 +228,7 @@ struct rdma_route {
 	/* the same as masks, for any thread: left while another may be used; not used at all */
 	uint32_t paused, refused;
 	uint32_t nr_lines;
-	struct rdma_line lines[]; /* of each queue */
+	struct rdma_line lines[]; /* of each queue; then of each of a pool, and the next one */
 };
 
 struct rdma_peer {
@@ -274,8 +276,9 @@ struct rdma_queue {
 struct rdma_instance {
 	struct backend_instance base;
 	struct rdma_settings o;
+	const struct qp_pool *pools;
 	char why[512];		/* there is no device: why; or the last fault */
-	uint32_t nr_rails, nr_open;
+	uint32_t nr_rails, nr_open, nr_pools;
 	uint32_t all_rails;	/* the mask of them */
 	uint32_t usable;	/* any thread: mask of those that are open, and peers can reach */
 	struct rdma_rail rails[RDMA_RAILS_MAX];	/* control's */
@@ -327,26 +330,6 @@ void rdma_rails_listen(struct rdma_instance *inst);
 /* The last fault: at which of our ports, and what. */
 __attribute__((format(printf, 3, 4)))
 void rdma_rail_fault(struct rdma_instance *inst, struct rdma_rail *r, const char *format, ...);
-
-/* rdma_memory.c. Control. Rails of the NUMA node that a location like "cpu:1" names; all,
- * where there is no telling. */
-uint32_t rdma_nearest(const struct rdma_instance *inst, const char *location);
-/* NULL: there is none, inst->why says why. */
-struct rdma_tenant *rdma_tenant_find(struct rdma_instance *inst, uint32_t uid);
-/* Its protection domain of this rail; NULL: there is none, and why. */
-struct ibv_pd *rdma_tenant_pd(struct rdma_tenant *t, const struct rdma_rail *r, char *why,
-			      size_t size);
-void rdma_tenants_free(struct rdma_instance *inst);
-void rdma_region_open(struct backend_instance *base, struct region *r, uint32_t uid);
-void rdma_region_pin(struct region *r);
-bool rdma_region_settle(struct backend_instance *base, struct region *r);
-void rdma_region_close(struct backend_instance *base, struct region *r);
-bool rdma_region_keys(const struct region *r, char *text);
-/* How many rails the text has keys for; 0: it is no such text. */
-uint32_t rdma_keys_count(const char *text);
-/* False: it is no such text, or not of this range. k: of each rail, as many as were counted;
- * nr is 0 of those without. */
-bool rdma_keys_read(const char *text, uint64_t base, uint64_t end, struct dv_keys *k);
 
 /* rdma_call.c. Control. */
 void rdma_far_frame(struct backend_instance *base, struct far_end *f, const json_t *frame);

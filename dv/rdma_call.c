@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dv/rdma.h"
+#include "dv/rdma_memory.h"
 #include "ring/clock.h"
 
 /* ---- frames ------------------------------------------------------------ */
@@ -24,6 +24,10 @@ static bool tell(struct rdma_instance *inst, const struct rdma_conn *c, const ch
 	frame = rdma_frame(what, c->id, e, NULL);
 	json_object_set_new(frame, "uid", json_integer(r->tenant->uid));
 	json_object_set_new(frame, "rail", json_integer(c->lane->rail));
+	if (e) {
+		json_object_set_new(frame, "service_level", json_integer(c->qp.o.sl));
+		json_object_set_new(frame, "traffic_class", json_integer(c->qp.o.tc));
+	}
 	return inst->wire.to_far(inst->wire.context, r->peer->end, frame);
 }
 
@@ -78,12 +82,19 @@ static void call_failed(struct rdma_instance *inst, struct rdma_conn *c, const c
 static struct dv_qp_options options_of(const struct rdma_instance *inst,
 				       const struct rdma_lane *lane)
 {
-	return (struct dv_qp_options){
+	const struct qp_pool *pool = lane->line->pool;
+	struct dv_qp_options o = {
 		.td = lane->line->queue->tracks[lane->rail].td, .depth = inst->o.depth,
 		.timeout = (uint8_t)inst->o.timeout, .retries = (uint8_t)inst->o.retries,
 		.sl = (uint8_t)inst->o.service_level, .tc = (uint8_t)inst->o.traffic_class,
 		.hop_limit = (uint8_t)inst->o.hop_limit,
 	};
+
+	if (pool && pool->service_level >= 0)
+		o.sl = (uint8_t)pool->service_level;
+	if (pool && pool->traffic_class >= 0)
+		o.tc = (uint8_t)pool->traffic_class;
+	return o;
 }
 
 static struct rdma_conn *conn_create(struct rdma_instance *inst, struct rdma_lane *lane)

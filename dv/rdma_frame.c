@@ -53,6 +53,12 @@ static bool read_uint(const json_t *from, const char *name, uint32_t max, uint32
 	return true;
 }
 
+/* It may be absent. */
+static bool read_wish(const json_t *from, const char *name, uint32_t max, uint32_t *value)
+{
+	return !json_object_get(from, name) || read_uint(from, name, max, value);
+}
+
 static bool read_gid(const char *text, union ibv_gid *gid)
 {
 	if (!text || strlen(text) != GID_TEXT || strspn(text, "0123456789abcdef") != GID_TEXT)
@@ -107,7 +113,10 @@ bool rdma_frame_read(const json_t *frame, struct rdma_said *s)
 	if (s->reason && strlen(s->reason) > REASON_MAX)
 		s->reason = NULL;
 	s->rail = 0;
-	if (json_object_get(frame, "rail") && !read_uint(frame, "rail", UINT8_MAX, &s->rail))
+	s->service_level = s->traffic_class = RDMA_NOT_SAID;
+	if (!read_wish(frame, "rail", UINT8_MAX, &s->rail) ||
+	    !read_wish(frame, "service_level", 15, &s->service_level) ||
+	    !read_wish(frame, "traffic_class", UINT8_MAX, &s->traffic_class))
 		return false;
 	return s->what && read_id(json_string_value(json_object_get(frame, "id")), &s->id) &&
 	       (!endpoint || s->has_endpoint);

@@ -10,11 +10,14 @@
 /* What is said of a connection; endpoint or reason may be NULL. */
 json_t *rdma_frame(const char *what, uint64_t id, const struct dv_endpoint *e,
 		   const char *reason);
+#define RDMA_NOT_SAID UINT32_MAX
+
 /* What a peer says: judged, but for whether it makes sense now. */
 struct rdma_said {
 	const char *what;
 	uint64_t id;
 	uint32_t rail;		/* that is asked for; 0 where nothing is said */
+	uint32_t service_level, traffic_class; /* the same; RDMA_NOT_SAID */
 	bool has_endpoint;
 	struct dv_endpoint endpoint;
 	const char *reason;

@@ -93,8 +93,8 @@ static void leave_if_done(struct rdma_queue *q, struct rdma_peer *p)
 	struct rdma_route *r;
 
 	LIST_FOREACH(r, &p->routes, all)
-		for (uint32_t i = 0; i < r->lines[q->index].nr_lanes; i++)
-			if (r->lines[q->index].lanes[i].state != LANE_DOWN)
+		for (uint32_t i = q->index; i < r->nr_lines; i += q->inst->nr_queues)
+			if (not_down(&r->lines[i]))
 				return;
 	rdma_control_send(q->inst, &p->leave[q->index], NOTE_LEAVE, p);
 }
@@ -152,7 +152,8 @@ void rdma_peer_leave(struct rdma_queue *q, struct rdma_peer *p)
 
 	p->leaves[q->index] = true;
 	LIST_FOREACH(r, &p->routes, all)
-		line_leave(&r->lines[q->index]);
+		for (uint32_t i = q->index; i < r->nr_lines; i += q->inst->nr_queues)
+			line_leave(&r->lines[i]);
 	leave_if_done(q, p);
 }
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <tent/tent.h>
 
-#include "dv/rdma.h"
+#include "dv/rdma_memory.h"
 
 #define KEY_TEXT 9u	/* of one key, and what stands before it */
 

@@ -129,6 +129,17 @@ static struct rdma_job *job_begin(struct rdma_line *l, struct transfer *t, uint3
 	return job;
 }
 
+/* The one of its policy's pool, if that has one. */
+static struct rdma_line *line_of(const struct rdma_queue *q, const struct transfer *t)
+{
+	const struct rdma_far *far = t->remote->wired;
+	uint32_t at = q->index;
+
+	if (t->intent & TRANSFER_HAS_POOL)
+		at += t->pool * q->inst->nr_queues;
+	return &far->route->lines[at];
+}
+
 enum post_result rdma_post(struct backend_queue *queue, struct transfer *t, uint64_t budget)
 {
 	struct rdma_queue *q = (struct rdma_queue *)queue;
@@ -147,7 +158,7 @@ enum post_result rdma_post(struct backend_queue *queue, struct transfer *t, uint
 			transfer_end(t, TENT_STATUS_COMPLETED, 0, 0);
 		return POST_DONE;
 	}
-	l = &far->route->lines[q->index];
+	l = line_of(q, t);
 	rails = near->rails & far->rails;
 	if (!rails || (l->up != l->all && !rdma_line_call(l, rails))) {
 		transfer_end_by(t, TENT_RULE_PEER_LOST);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-#include "dv/rdma.h"
+#include "dv/rdma_memory.h"
 #include "ring/clock.h"
 
 /* ---- peers ------------------------------------------------------------- */
@@ -80,10 +80,12 @@ void rdma_far_close(struct backend_instance *base, struct far_end *f)
 
 /* ---- routes ------------------------------------------------------------ */
 
-static bool line_init(struct rdma_line *l, struct rdma_route *r, struct rdma_queue *q)
+static bool line_init(struct rdma_line *l, struct rdma_route *r, struct rdma_queue *q,
+		      const struct qp_pool *pool)
 {
 	l->route = r;
 	l->queue = q;
+	l->pool = pool;
 	l->chunk_bytes = q->inst->o.chunk_bytes;
 	l->nr_lanes = q->inst->nr_rails;
 	l->all = (1u << l->nr_lanes) - 1;
@@ -103,15 +105,21 @@ static bool line_init(struct rdma_line *l, struct rdma_route *r, struct rdma_que
 static struct rdma_route *route_create(struct rdma_instance *inst, struct rdma_peer *p,
 				       struct rdma_tenant *t)
 {
-	struct rdma_route *r = calloc(1, sizeof(*r) + inst->nr_queues * sizeof(r->lines[0]));
+	const uint32_t nr = inst->nr_queues * (1 + inst->nr_pools);
+	struct rdma_route *r = calloc(1, sizeof(*r) + nr * sizeof(r->lines[0]));
 	bool good = r;
 
 	if (!r)
 		return NULL;
 	r->peer = p;
 	r->tenant = t;
-	for (; good && r->nr_lines < inst->nr_queues; r->nr_lines++)
-		good = line_init(&r->lines[r->nr_lines], r, inst->queues[r->nr_lines]);
+	for (; good && r->nr_lines < nr; r->nr_lines++) {
+		uint32_t pool = r->nr_lines / inst->nr_queues;
+
+		good = line_init(&r->lines[r->nr_lines], r,
+				 inst->queues[r->nr_lines % inst->nr_queues],
+				 pool ? &inst->pools[pool - 1] : NULL);
+	}
 	if (!good) {
 		route_free(r);
 		return NULL;

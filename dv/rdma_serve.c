@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dv/rdma.h"
+#include "dv/rdma_memory.h"
 
 static struct rdma_served *find(struct rdma_instance *inst, const struct guest *g, uint64_t id)
 {
@@ -61,7 +61,10 @@ static int connect_to(struct rdma_instance *inst, struct rdma_served *s, uint32_
 	struct rdma_rail *rail = &inst->rails[said->rail];
 	struct ibv_pd *pd = t ? rdma_tenant_pd(t, rail, why, size) : NULL;
 	const struct dv_qp_options o = {
-		.sl = (uint8_t)inst->o.service_level, .tc = (uint8_t)inst->o.traffic_class,
+		.sl = (uint8_t)(said->service_level == RDMA_NOT_SAID ? inst->o.service_level :
+				said->service_level),
+		.tc = (uint8_t)(said->traffic_class == RDMA_NOT_SAID ? inst->o.traffic_class :
+				said->traffic_class),
 		.hop_limit = (uint8_t)inst->o.hop_limit,
 	};
 	int rc;

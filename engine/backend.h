@@ -39,8 +39,9 @@ enum transfer_state {
 	TRANSFER_CANCELING	/* the backend's, and asked back */
 };
 
-#define TRANSFER_WAYS 5		/* beside the first: what an engine has, and more */
+#define TRANSFER_WAYS 4		/* beside the first: what reaches any memory, and more */
 #define TRANSFER_HAS_REST 0x80u	/* in intent */
+#define TRANSFER_HAS_POOL 0x40u	/* the same */
 
 /*
  * One accepted request. The poller's until post() answers POST_PENDING, then the
@@ -59,7 +60,7 @@ struct transfer {
 	uint64_t remote_addr;		/* address in remote's owner */
 	/* 64: what was asked, and how it ended: written by whoever ends it */
 	uint8_t opcode;			/* enum tent_opcode */
-	uint8_t intent;			/* enum tent_intent, effective; TRANSFER_HAS_REST */
+	uint8_t intent;			/* enum tent_intent, effective; TRANSFER_HAS_* */
 	uint8_t priority;		/* enum tent_priority, effective, never UNSPEC */
 	uint8_t level;			/* where the scheduler holds it now */
 	uint16_t flags;			/* TENT_CQE_F_* */
@@ -86,6 +87,8 @@ struct transfer {
 	uint8_t hops;			/* ways that failed; with the flag FAILED_OVER, as why */
 	uint8_t rest[TRANSFER_WAYS];	/* enum tent_transport: ways that are left, in order;
 					 * only with TRANSFER_HAS_REST in intent */
+	uint8_t pool;			/* of its policy: place in qp_pools + 1; only with
+					 * TRANSFER_HAS_POOL in intent */
 	/* for due.c, while it is EARLY */
 	struct heap_link place;
 	uint64_t order;			/* in which they came */
@@ -99,7 +102,13 @@ _Static_assert(sizeof(struct transfer) == 192, "whole lines, so that three hold 
 
 static inline uint8_t transfer_intent(const struct transfer *t)
 {
-	return t->intent & (uint8_t)~TRANSFER_HAS_REST;
+	return t->intent & (uint8_t)~(TRANSFER_HAS_REST | TRANSFER_HAS_POOL);
+}
+
+static inline void transfer_set_pool(struct transfer *t, uint8_t pool)
+{
+	t->pool = pool;
+	t->intent |= TRANSFER_HAS_POOL;
 }
 
 static inline uint8_t *transfer_local(const struct transfer *t)
@@ -146,6 +155,15 @@ static inline enum post_result post_fail(struct transfer *t, uint16_t rule)
 	return POST_FAILED;
 }
 
+#define QP_POOLS_MAX 32u
+
+/* Queue pairs that a policy may ask for, by a name of the configuration. */
+struct qp_pool {
+	char name[64];
+	int8_t service_level;	/* -1: that of all others */
+	int16_t traffic_class;	/* the same */
+};
+
 struct backend_options {
 	const char *faults;	/* null: injected faults, see engine/null.c; else "" */
 	uint64_t stream_bytes;	/* copies of at least this many bytes stream */
@@ -176,6 +194,8 @@ struct backend_options {
 		uint16_t timeout, retries; /* of a QP, see dv/qp.h */
 		uint16_t service_level, traffic_class, pkey_index, hop_limit;
 	} rdma;
+	const struct qp_pool *qp_pools;	/* rdma: nr_qp_pools; they outlive the backend */
+	uint32_t nr_qp_pools;
 };
 
 /* What carries frames for a backend, see wired_ops. They take the reference. False: there
@@ -321,6 +341,14 @@ struct backend {
 	 * queue's is out. Control, once all queues have: at most max loads; how many. */
 	void (*load_tell)(struct backend_queue *queue);
 	uint32_t (*loads)(struct backend_instance *inst, struct nic_load *loads, uint32_t max);
+
+	/* Optional. Control. For explain. How it would move this, which it reaches: members of
+	 * the plan. Why it does not reach both ends: a sentence. */
+	void (*describe)(const struct backend_instance *inst, const struct transfer *t,
+			 json_t *plan);
+	void (*why_not)(const struct backend_instance *inst, const struct region *local,
+			const struct region *remote, char *text, size_t size);
+
 	/* Optional. Control. How it does its work, and how much, in one line for people. */
 	void (*facts)(const struct backend_instance *inst, char *text, size_t size);
 

@@ -216,11 +216,6 @@ static int remember_section(struct application *a, const char *path, const json_
 	return 0;
 }
 
-static bool is_pools(const char *path)
-{
-	return strcmp(config_path_as("transports/rdma/endpoint/qp_pools", path), path) == 0;
-}
-
 static int visit(struct application *a, const char *path, const json_t *value)
 {
 	const struct config_key *k = config_key_find(path);
@@ -230,8 +225,6 @@ static int visit(struct application *a, const char *path, const json_t *value)
 
 	if (config_is_contract(path))
 		return remember_section(a, path, value);
-	if (is_pools(path) && remember_section(a, "transports", value))
-		return TENT_ERR_CONFIG;
 	if (k && !(is_section && json_is_object(value)))
 		return assign_json(a, path, k, value);
 	if (f) {

@@ -96,7 +96,7 @@ static bool add_pool(struct reader *r, const char *path, const json_t *value, vo
 	if (!reader_name(r, path, value, name))
 		return false;
 	for (uint8_t i = 0; i < r->c->nr_pools; i++) {
-		if (strcmp(r->c->pools[i], name) == 0) {
+		if (strcmp(r->c->pools[i].name, name) == 0) {
 			((struct tenant_rules *)target)->pools |= 1u << i;
 			return true;
 		}
@@ -106,7 +106,7 @@ static bool add_pool(struct reader *r, const char *path, const json_t *value, vo
 
 static bool tenant_pools(struct reader *r, const char *path, const json_t *value, void *target)
 {
-	return reader_array(r, path, value, POOLS_MAX, add_pool, target);
+	return reader_array(r, path, value, QP_POOLS_MAX, add_pool, target);
 }
 
 static bool tenant_cap(struct reader *r, const char *path, const json_t *value, void *target)

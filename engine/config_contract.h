@@ -14,9 +14,10 @@
 #include <stdint.h>
 #include <tent/tent.h>
 
+#include "engine/backend.h"
+
 #define CONTRACT_NAME_SIZE 64	/* of policies, tenants and pools, NUL included */
 #define POLICIES_MAX 64		/* a mask of them is one word */
-#define POOLS_MAX 32		/* the same */
 #define TENANTS_MAX 64
 #define TENANT_UIDS_MAX 256	/* of all tenants */
 #define INTENTS (TENT_INTENT_STAGING_INTERNAL + 1)
@@ -86,7 +87,7 @@ struct contract_config {
 	uint16_t nr_uids;
 	int8_t in_process;		/* place in tenants, -1: as the user's uid */
 	struct policy policies[POLICIES_MAX];
-	char pools[POOLS_MAX][CONTRACT_NAME_SIZE];
+	struct qp_pool pools[QP_POOLS_MAX];
 	struct qos_terms qos_defaults;
 	struct qos_tenant qos_tenants[TENANTS_MAX];
 	struct tenant_rules tenants[TENANTS_MAX];

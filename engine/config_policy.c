@@ -11,13 +11,34 @@
 #include "engine/config_reader.h"
 #include "engine/words.h"
 
+static bool read_level(struct reader *r, const char *path, const json_t *value, int8_t *level)
+{
+	uint64_t n;
+
+	if (!reader_integer(r, path, value, 0, 15, &n))
+		return false;
+	*level = (int8_t)n;
+	return true;
+}
+
+static bool read_class(struct reader *r, const char *path, const json_t *value, int16_t *class)
+{
+	uint64_t n;
+
+	if (!reader_integer(r, path, value, 0, 255, &n))
+		return false;
+	*class = (int16_t)n;
+	return true;
+}
+
 /* ---- QP pools ---------------------------------------------------------- */
 
 static bool pool_name(struct reader *r, const char *path, const json_t *value, void *target)
 {
-	return reader_name(r, path, value, target);
+	return reader_name(r, path, value, ((struct qp_pool *)target)->name);
 }
 
+/* There is one for each poller, rail, peer and tenant that need it, whatever is asked for. */
 static bool pool_qps(struct reader *r, const char *path, const json_t *value, void *target)
 {
 	uint64_t n;
@@ -26,58 +47,49 @@ static bool pool_qps(struct reader *r, const char *path, const json_t *value, vo
 	return reader_integer(r, path, value, 1, 65536, &n);
 }
 
-static bool service_level(struct reader *r, const char *path, const json_t *value,
-			  void *target)
+static bool pool_level(struct reader *r, const char *path, const json_t *value, void *target)
 {
-	uint64_t n;
-
-	(void)target;
-	return reader_integer(r, path, value, 0, 15, &n);
+	return read_level(r, path, value, &((struct qp_pool *)target)->service_level);
 }
 
-static bool traffic_class(struct reader *r, const char *path, const json_t *value,
-			  void *target)
+static bool pool_class(struct reader *r, const char *path, const json_t *value, void *target)
 {
-	uint64_t n;
-
-	(void)target;
-	return reader_integer(r, path, value, 0, 255, &n);
+	return read_class(r, path, value, &((struct qp_pool *)target)->traffic_class);
 }
 
 static const struct reader_field pool_fields[] = {
 	{ "name", pool_name }, { "num_qp", pool_qps },
-	{ "service_level", service_level }, { "traffic_class", traffic_class },
+	{ "service_level", pool_level }, { "traffic_class", pool_class },
 };
 
 static int find_pool(const struct contract_config *c, const char *name)
 {
 	for (int i = 0; i < c->nr_pools; i++)
-		if (strcmp(c->pools[i], name) == 0)
+		if (strcmp(c->pools[i].name, name) == 0)
 			return i;
 	return -1;
 }
 
-/* This build has no QPs: a pool is a name that policies may use. */
 static bool read_pool(struct reader *r, const char *path, const json_t *value, void *target)
 {
-	char name[CONTRACT_NAME_SIZE] = "";
+	struct qp_pool p = { .service_level = -1, .traffic_class = -1 };
 
 	(void)target;
 	if (!reader_object(r, path, value, pool_fields,
-			   sizeof(pool_fields) / sizeof(pool_fields[0]), name))
+			   sizeof(pool_fields) / sizeof(pool_fields[0]), &p))
 		return false;
-	if (!*name || !json_object_get(value, "num_qp"))
+	if (!*p.name || !json_object_get(value, "num_qp"))
 		return reader_refuse_hidden(r, path, "lacks a key", "name and num_qp");
-	if (find_pool(r->c, name) >= 0)
+	if (find_pool(r->c, p.name) >= 0)
 		return reader_refuse_hidden(r, path, "has a name that an earlier one has",
 					    "each name once");
-	memcpy(r->c->pools[r->c->nr_pools++], name, sizeof(name));
+	r->c->pools[r->c->nr_pools++] = p;
 	return true;
 }
 
 bool reader_pools(struct reader *r, const json_t *value)
 {
-	return reader_array(r, "transports/rdma/endpoint/qp_pools", value, POOLS_MAX, read_pool,
+	return reader_array(r, "transports/rdma/endpoint/qp_pools", value, QP_POOLS_MAX, read_pool,
 			    NULL);
 }
 
@@ -216,22 +228,12 @@ static bool policy_transports(struct reader *r, const char *path, const json_t *
 
 static bool policy_level(struct reader *r, const char *path, const json_t *value, void *target)
 {
-	uint64_t n;
-
-	if (!reader_integer(r, path, value, 0, 15, &n))
-		return false;
-	((struct policy *)target)->service_level = (int8_t)n;
-	return true;
+	return read_level(r, path, value, &((struct policy *)target)->service_level);
 }
 
 static bool policy_class(struct reader *r, const char *path, const json_t *value, void *target)
 {
-	uint64_t n;
-
-	if (!reader_integer(r, path, value, 0, 255, &n))
-		return false;
-	((struct policy *)target)->traffic_class = (int16_t)n;
-	return true;
+	return read_class(r, path, value, &((struct policy *)target)->traffic_class);
 }
 
 static bool policy_pool(struct reader *r, const char *path, const json_t *value, void *target)

@@ -67,7 +67,8 @@ const struct config_foreign *config_variable_at(unsigned int i);
 
 /* Is path the inside of the tree: does a known or foreign key lie below it? */
 bool config_is_section(const char *path);
-/* Is it policy, qos or authorization, or below: not keys, but sections of JSON? */
+/* Is it policy, qos or authorization, or below, or the QP pools that these name: not keys,
+ * but sections of JSON? */
 bool config_is_contract(const char *path);
 
 /* Store one value. False: wrong type or out of range; *c is then unchanged. */

@@ -62,6 +62,8 @@ static int open_backends(struct engine *e, const struct backend *const *backends
 			.file = e->config.file,
 			.tcp = e->config.tcp,
 			.rdma = e->config.rdma,
+			.qp_pools = e->config.contracts.pools,
+			.nr_qp_pools = e->config.contracts.nr_pools,
 		};
 		int rc;
 

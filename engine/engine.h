@@ -46,8 +46,9 @@ int engine_listen(struct engine *e, const char *path);
  */
 void engine_on_reload(struct engine *e, void (*ask)(void *context), void *context);
 /* Any thread. All clients go by the contracts of c from their next batch on; nothing else
- * of c counts. later: keys that changed and wait for a new start, one line each. 0, or a
- * negative enum tent_error: then nothing has changed. */
+ * of c counts. later: keys that changed and wait for a new start, one line each. Other QP
+ * pools where there is RDMA are refused, to those who asked. 0, or a negative enum
+ * tent_error: then nothing has changed. */
 int engine_reload(struct engine *e, const struct engine_config *c, const char *later,
 		  uint64_t asked);
 /* Any thread. The configuration was no good, and why. */

@@ -235,6 +235,8 @@ static json_t *plan_json(const struct question *q, uint32_t i)
 		"why", why_planned(&q->slots[i].request, t, x.contract),
 		"fallbacks", explained_fallbacks(&x), "others", explained_others(&x));
 
+	if (t->queue && t->length && t->queue->ops->describe)
+		t->queue->ops->describe(t->queue->inst, t, plan);
 	add_device(plan, "local_memory", t->local);
 	add_device(plan, "remote_memory", t->remote);
 	return plan;

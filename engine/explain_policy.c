@@ -75,7 +75,7 @@ static void add_policy(json_t *to, const struct explained *x)
 	json_object_set_new(to, "policy", json_string(p ? p->name : "default"));
 	json_object_set_new(to, "authorized_transports", transports_json(x));
 	json_object_set_new(to, "qp_pool", p && p->pool ?
-			    json_string(config->pools[p->pool - 1]) : json_null());
+			    json_string(config->pools[p->pool - 1].name) : json_null());
 	if (p && p->service_level >= 0)
 		json_object_set_new(to, "service_level", json_integer(p->service_level));
 	if (p && p->traffic_class >= 0)
@@ -129,8 +129,21 @@ json_t *explained_effective(const struct explained *x)
 
 /* ---- the others -------------------------------------------------------- */
 
+#define WHY_SIZE 300u
+
+/* The backend's own reason, if it has one. */
+static const char *why_out_of_reach(const struct backend_queue *q, const struct transfer *t,
+				    char text[WHY_SIZE])
+{
+	*text = '\0';
+	if (q->ops->why_not)
+		q->ops->why_not(q->inst, t->local, t->remote, text, WHY_SIZE);
+	return *text ? text : "it does not reach both ends";
+}
+
+/* text: room for what is not said always. */
 static const char *why_not(const struct explained *x, const struct plan_list *list,
-			   const struct backend_queue *q)
+			   const struct backend_queue *q, char text[WHY_SIZE])
 {
 	const struct transfer *t = x->t;
 
@@ -141,7 +154,7 @@ static const char *why_not(const struct explained *x, const struct plan_list *li
 	if (!plan_lists(list, q->ops->transport))
 		return "the policy does not list it";
 	if (t->local && t->remote && !q->ops->reaches(q->inst, t->local, t->remote))
-		return "it does not reach both ends";
+		return why_out_of_reach(q, t, text);
 	if (paths_is_paused(x->paths, q->ops->transport, path_epoch(t->remote)))
 		return "it is paused after failures";
 	return list->nr ? "the policy prefers another" : "another comes first";
@@ -155,10 +168,11 @@ json_t *explained_others(const struct explained *x)
 
 	for (uint32_t i = 0; i < x->nr_queues; i++) {
 		const struct backend_queue *q = x->queues[i];
+		char text[WHY_SIZE];
 
 		if (q != x->t->queue)
-			json_array_append_new(others, json_pack("{s:s,s:s}",
-				"transport", q->ops->name, "why_not", why_not(x, &list, q)));
+			json_array_append_new(others, json_pack("{s:s,s:s}", "transport",
+				q->ops->name, "why_not", why_not(x, &list, q, text)));
 	}
 	return others;
 }

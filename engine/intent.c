@@ -419,6 +419,8 @@ judge_far(struct bench *b, const struct tent_slot *s, uint32_t index, struct tra
 	t->remote = remote->region;
 	t->queue = way->queue;
 	t->transport = way->queue->ops->transport;
+	if (unlikely(way->pool))
+		transfer_set_pool(t, way->pool);
 	return true;
 }
 
@@ -449,7 +451,7 @@ static void keep_way(struct bench *b, const struct tent_slot *s, const struct tr
 		return;
 	way_keep(b->hints, &(struct region_way){
 		.local = t->local, .remote = t->remote, .kind = kind, .queue = t->queue,
-		.changes = b->changes,
+		.changes = b->changes, .pool = t->intent & TRANSFER_HAS_POOL ? t->pool : 0,
 	});
 }
 

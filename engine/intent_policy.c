@@ -41,6 +41,14 @@ static struct fault terms_fault(const struct bench *b, const struct contract *c,
 	return NO_FAULT;
 }
 
+static void set_policy(const struct contract *c, const struct policy *p, struct transfer *t,
+		       struct plan_list *list)
+{
+	if (unlikely(p && p->pool))
+		transfer_set_pool(t, p->pool);
+	*list = contract_list(c, p);
+}
+
 /* Where it may go. The rule against it, or 0; and the flags of what it was denied. */
 static uint16_t list_for(const struct bench *b, const struct wanted *w, const char *cell,
 			 uint64_t length, struct transfer *t, struct plan_list *list)
@@ -56,14 +64,14 @@ static uint16_t list_for(const struct bench *b, const struct wanted *w, const ch
 		uint8_t chosen = c->chosen[t->remote->far != NULL][kind - c->kinds];
 
 		if (chosen) {
-			*list = contract_list(c, contract_chosen(c, chosen));
+			set_policy(c, contract_chosen(c, chosen), t, list);
 			return 0;
 		}
 	}
 	q = question_of(w, cell, *kind >> 16 & 0xff, length, t);
 	p = contract_choose(c, &q, &rule, &lowered);
 	t->flags |= lowered ? TENT_CQE_F_POLICY_DOWNGRADED : 0;
-	*list = contract_list(c, p);
+	set_policy(c, p, t, list);
 	return rule;
 }
 

@@ -39,6 +39,7 @@ struct region_way {
 	uint64_t kind;		/* its contract's serial, its place among kinds */
 	struct backend_queue *queue;
 	uint32_t changes;	/* planner_changes() of then */
+	uint8_t pool;		/* as in a transfer; 0: none */
 };
 #define REGION_WAYS_LOG2 9
 

@@ -116,12 +116,31 @@ static int post(struct engine *e, struct contract_set *set, bool good, const cha
 	return 0;
 }
 
+/* Connections are made by the pools that there were then, and policies name them by place. */
+static bool has_same_pools(const struct contract_config *a, const struct contract_config *b)
+{
+	if (a->nr_pools != b->nr_pools)
+		return false;
+	for (uint8_t i = 0; i < a->nr_pools; i++)
+		if (strcmp(a->pools[i].name, b->pools[i].name) != 0 ||
+		    a->pools[i].service_level != b->pools[i].service_level ||
+		    a->pools[i].traffic_class != b->pools[i].traffic_class)
+			return false;
+	return true;
+}
+
 int engine_reload(struct engine *e, const struct engine_config *c, const char *later,
 		  uint64_t asked)
 {
+	struct contract_set *set;
 	int rc;
-	struct contract_set *set = contracts_compile(e, &c->contracts, &rc);
 
+	if (e->config.rdma_enable && !has_same_pools(&e->config.contracts, &c->contracts)) {
+		engine_refuse_reload(e, "transports/rdma/endpoint/qp_pools has changed: that "
+				     "takes a new start, and so does all that came with it", asked);
+		return 0;
+	}
+	set = contracts_compile(e, &c->contracts, &rc);
 	if (rc == 0)
 		return post(e, set, true, later, asked);
 	engine_refuse_reload(e, "out of memory", asked);

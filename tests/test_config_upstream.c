@@ -126,7 +126,7 @@ static void the_known_keys_of_the_existing_engine_are_all_there(void **state)
 		"rdma/endpoint/traffic_class", "rdma/endpoint/service_level",
 		"rdma/endpoint/max_dest_rd_atomic", "rdma/endpoint/min_rnr_timer",
 		"rdma/endpoint/send_timeout", "rdma/endpoint/send_retry",
-		"rdma/endpoint/send_rnr", "rdma/endpoint/qp_pools",
+		"rdma/endpoint/send_rnr",
 		"rdma/workers/max_retry_count", "rdma/workers/block_size",
 		"rdma/workers/grace_period_ns", "rdma/workers/rail_topo_path",
 		"rdma/max_timeout_ns", "rdma/priority_promotion_timeout_us",
@@ -163,7 +163,7 @@ static void a_whole_upstream_configuration_is_accepted(void **state)
 		"\"transports\":{\"rdma\":{\"device\":{\"gid_index\":-1},"
 		"\"endpoint\":{\"qp_pools\":[{\"name\":\"kv\",\"num_qp\":2}]}},"
 		"\"shm\":{\"enable\":true},\"hp_tcp\":{\"chunk_size\":65536}}}"), 0);
-	assert_int_equal(lines(said.warnings), 7);
+	assert_int_equal(lines(said.warnings), 6);
 	assert_int_equal(c.metadata_type, METADATA_ETCD);
 	assert_string_equal(c.metadata_servers, "10.0.0.1:2379");
 	assert_string_equal(c.host, "10.0.0.5");

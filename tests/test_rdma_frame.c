@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "dv/rdma.h"
+#include "dv/rdma_memory.h"
 
 static const struct dv_endpoint endpoint = {
 	.address = { .link = IBV_LINK_LAYER_INFINIBAND, .mtu = IBV_MTU_4096, .lid = 0xbeef,
@@ -49,6 +49,26 @@ static void an_endpoint_may_be_absent(void **state)
 	json_decref(frame);
 }
 
+static void what_a_call_may_wish_for_may_be_absent(void **state)
+{
+	json_t *frame = rdma_frame("call", 1, &endpoint, NULL);
+	struct rdma_said s;
+
+	(void)state;
+	assert_true(rdma_frame_read(frame, &s));
+	assert_int_equal(s.rail, 0);
+	assert_int_equal(s.service_level, RDMA_NOT_SAID);
+	assert_int_equal(s.traffic_class, RDMA_NOT_SAID);
+	json_object_set_new(frame, "rail", json_integer(3));
+	json_object_set_new(frame, "service_level", json_integer(15));
+	json_object_set_new(frame, "traffic_class", json_integer(255));
+	assert_true(rdma_frame_read(frame, &s));
+	assert_int_equal(s.rail, 3);
+	assert_int_equal(s.service_level, 15);
+	assert_int_equal(s.traffic_class, 255);
+	json_decref(frame);
+}
+
 /* One member of a good frame is replaced, or taken out: not one is done without. */
 static void a_frame_with_one_bad_member_is_refused(void **state)
 {
@@ -60,6 +80,8 @@ static void a_frame_with_one_bad_member_is_refused(void **state)
 		{ "", "id", "\"12\"" }, { "", "id", "\"0xG\"" },
 		{ "", "id", "\"0x11112222333344445\"" },
 		{ "", "endpoint", "1" }, { "", "endpoint", "{}" },
+		{ "", "rail", "256" }, { "", "service_level", "16" },
+		{ "", "traffic_class", "256" }, { "", "traffic_class", "\"96\"" },
 		{ "endpoint", "infiniband", NULL }, { "endpoint", "infiniband", "1" },
 		{ "endpoint", "mtu", NULL }, { "endpoint", "mtu", "-1" },
 		{ "endpoint", "mtu", "256" }, { "endpoint", "mtu", "1.5" },
@@ -206,6 +228,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_frame_is_read_as_it_was_written),
 		cmocka_unit_test(an_endpoint_may_be_absent),
+		cmocka_unit_test(what_a_call_may_wish_for_may_be_absent),
 		cmocka_unit_test(a_frame_with_one_bad_member_is_refused),
 		cmocka_unit_test(memory_goes_by_the_rails_of_its_numa_node),
 		cmocka_unit_test(keys_are_read_as_they_were_written),

@@ -18,6 +18,7 @@
 #include "tests/common/hosts.h"
 #include "tests/common/rdma_pair.h"
 #include "tests/common/sim.h"
+#include "tests/common/tap.h"
 #include "tests/common/wire.h"
 
 #define ROCE_PORT 4791		/* of UDP; software InfiniBand goes by it too */
@@ -127,6 +128,16 @@ uint64_t rdma_bytes_in_flight_at(int i)
 	bytes = sim_bytes_in_flight();
 	hosts_enter(&hosts, -1);
 	return bytes;
+}
+
+int rdma_tap_at(int i)
+{
+	int tap;
+
+	hosts_enter(&hosts, i);
+	tap = tap_open(HOSTS_PORT);
+	hosts_enter(&hosts, -1);
+	return tap;
 }
 
 /* ---- clients ----------------------------------------------------------- */

@@ -44,8 +44,10 @@ void rdma_end_both(void);
 /* A fault of host i's devices, or of one of them; or what ends it. */
 void rdma_set_at(int i, const char *what);
 void rdma_set_device_at(int i, int device, const char *what);
-/* What host i's devices have on its way as of now. */
+/* What host i's devices have on their way as of now. */
 uint64_t rdma_bytes_in_flight_at(int i);
+/* See tap.h; of the cable at host i. */
+int rdma_tap_at(int i);
 
 struct rdma_pair {
 	struct tent_client *owner, *user;
