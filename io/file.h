@@ -52,7 +52,7 @@ struct file_pin {
 	uint64_t last;		/* when it was named: nr_named of the queue */
 	uint32_t named;		/* how often, before it was pinned */
 	uint32_t nr_out;	/* operations that the kernel has by it */
-	bool pinned;
+	bool pinned, refused;
 };
 
 /* One read or write on its way. */

@@ -24,7 +24,8 @@ static void unpin(struct file_queue *q, struct file_pin *p)
 	*p = (struct file_pin){ .region = NULL };
 }
 
-/* What cannot be pinned, for want of RLIMIT_MEMLOCK, say, is not tried again. */
+/* What cannot be pinned, for want of RLIMIT_MEMLOCK or of pages, goes without from then on,
+ * and nothing else: a client can see to it that its own memory cannot be. */
 static void pin(struct file_queue *q, struct file_pin *p)
 {
 	uint64_t at = p->piece * FILE_PIN_BYTES, left = p->region->end - p->region->base - at;
@@ -32,7 +33,7 @@ static void pin(struct file_queue *q, struct file_pin *p)
 	q->may_pin = false;
 	p->pinned = kring_set_buffer(&q->kring, (uint32_t)(p - q->pins), p->region->addr + at,
 				     left < FILE_PIN_BYTES ? left : FILE_PIN_BYTES) == 0;
-	q->kring.has_buffers &= p->pinned;
+	p->refused = !p->pinned;
 }
 
 /* That of the piece; else the one that was named longest ago, emptied; or NULL. */
@@ -66,7 +67,7 @@ struct file_pin *file_pin_take(struct file_queue *q, const struct file_op *op)
 	if (!p)
 		return NULL;
 	p->last = ++q->nr_named;
-	if (!p->pinned && ++p->named > FILE_PIN_AFTER && q->may_pin)
+	if (!p->pinned && !p->refused && ++p->named > FILE_PIN_AFTER && q->may_pin)
 		pin(q, p);
 	if (!p->pinned)
 		return NULL;

@@ -184,6 +184,21 @@ static void more_pieces_than_places_take_turns(void **state)
 	assert_int_equal(nr_pins(), 0);
 }
 
+/* A hole that nothing may fill. */
+static void memory_that_cannot_be_pinned_costs_no_other_its_pins(void **state)
+{
+	uint8_t *hole = fix->memory + FILE_PIN_BYTES + CHUNK;
+
+	(void)state;
+	assert_ptr_equal(mmap(hole, CHUNK, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+			      0), hole);
+	pin_piece(1);
+	assert_int_equal(nr_pins(), 0);
+	read_anew(FILE_PIN_BYTES, 5);
+	pin_piece(0);
+	assert_int_equal(nr_pins(), 1);
+}
+
 /* In a child that may lock none. Its status: 0, if no operation found pinned memory. */
 static void run_without_locked_memory(void)
 {
@@ -228,6 +243,7 @@ int main(void)
 		TEST(memory_that_was_dropped_is_pinned_no_more),
 		TEST(memory_that_is_under_way_is_dropped_afterwards),
 		TEST(more_pieces_than_places_take_turns),
+		TEST(memory_that_cannot_be_pinned_costs_no_other_its_pins),
 		cmocka_unit_test(where_nothing_may_be_pinned_it_goes_without),
 	};
 
