@@ -7,14 +7,27 @@
 
 #include "lib/lib.h"
 
-/* Which transport's allocator: memory of the host is that of shm, memory of GPUs nvlink's. */
+/* Memory of the host is one for all transports that reach it, memory of GPUs nvlink's. */
+static bool is_for(int transport, bool gpu)
+{
+	switch (transport) {
+	case TENT_TRANSPORT_UNSPEC:
+		return true;
+	case TENT_TRANSPORT_RDMA:
+	case TENT_TRANSPORT_SHM:
+	case TENT_TRANSPORT_IOURING:
+	case TENT_TRANSPORT_TCP:
+		return !gpu;
+	default:
+		return gpu && transport == TENT_TRANSPORT_NVLINK;
+	}
+}
+
 static int check_transport(int transport, const char *location)
 {
-	int own = lib_gpu_location(location) ? TENT_TRANSPORT_NVLINK : TENT_TRANSPORT_SHM;
-
 	if (transport < 0 || transport >= TENT_TRANSPORT_COUNT)
 		return lib_fail_field(TENT_RULE_TRANSPORT, "transport_type", transport);
-	if (transport != TENT_TRANSPORT_UNSPEC && transport != own)
+	if (!is_for(transport, lib_gpu_location(location)))
 		return lib_fail_field(TENT_RULE_TRANSPORT_BUILD, "transport_type", transport);
 	return 0;
 }

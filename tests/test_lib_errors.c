@@ -295,8 +295,11 @@ static void options_outside_their_range_are_refused(void **state)
 	o = good;
 	o.transport_type = 13;
 	assert_int_equal(tent_allocate_memory_ex(fix.engine, &p, 4096, &o), TENT_ERR_ENUM);
-	o.transport_type = TENT_TRANSPORT_RDMA;
+	o.transport_type = TENT_TRANSPORT_GDS;
 	assert_int_equal(tent_allocate_memory_ex(fix.engine, &p, 4096, &o),
+			 TENT_ERR_UNSUPPORTED);
+	o.transport_type = TENT_TRANSPORT_NVLINK;
+	assert_int_equal(tent_register_memory_ex(fix.engine, fix.memory, 16, &o),
 			 TENT_ERR_UNSUPPORTED);
 	o = good;
 	strcpy(o.shm_path, "/dev/shm/x");
@@ -311,6 +314,26 @@ static void options_outside_their_range_are_refused(void **state)
 	assert_int_equal(tent_allocate_memory_ex(fix.engine, &p, 4096, &good), 0);
 	assert_int_equal(tent_free_memory(fix.engine, p), 0);
 	assert_int_not_equal(tent_free_memory(fix.engine, p), 0);
+}
+
+static void memory_may_be_meant_for_any_transport_that_moves_it(void **state)
+{
+	static const int transports[] = { TENT_TRANSPORT_RDMA, TENT_TRANSPORT_SHM,
+					  TENT_TRANSPORT_IOURING, TENT_TRANSPORT_TCP };
+	tent_memory_options_t o = { .permission = TENT_PERM_GLOBAL_READ_WRITE };
+	tent_request_v1_t r = lib_fix_request(&fix, TENT_OPCODE_WRITE, 0, HALF, 4096);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(transports) / sizeof(transports[0]); i++) {
+		void *p = NULL;
+
+		o.transport_type = transports[i];
+		assert_int_equal(tent_allocate_memory_ex(fix.engine, &p, 4096, &o), 0);
+		assert_int_equal(tent_register_memory_ex(fix.engine, p, 4096, &o), 0);
+		r.source = p;
+		assert_int_equal(submit(&r, 1), 0);
+		assert_int_equal(tent_free_memory(fix.engine, p), 0);
+	}
 }
 
 static void registration_of_many_is_all_or_none(void **state)
@@ -492,6 +515,7 @@ int main(void)
 		cmocka_unit_test(a_completed_task_has_no_error),
 		cmocka_unit_test(texts_are_terminated_or_refused),
 		cmocka_unit_test(options_outside_their_range_are_refused),
+		cmocka_unit_test(memory_may_be_meant_for_any_transport_that_moves_it),
 		cmocka_unit_test(registration_of_many_is_all_or_none),
 		cmocka_unit_test(registration_of_many_takes_options_for_all_or_none),
 		cmocka_unit_test(registrations_of_one_range_are_counted),

@@ -284,7 +284,8 @@ typedef struct tent_segment_info tent_segment_info_t;
 struct tent_memory_options {
 	char location[64];		/* "" or "*": any */
 	int permission;			/* enum tent_permission */
-	int transport_type;		/* enum tent_transport, UNSPEC: any */
+	int transport_type;		/* enum tent_transport that will use it, UNSPEC: any;
+					 * all that reach such memory may, whichever it is */
 	char shm_path[256];		/* must be "" */
 	size_t shm_offset;		/* must be 0 */
 	int internal;			/* non-zero: hidden from segment info */
@@ -425,7 +426,7 @@ void tent_free_segment_info(tent_segment_info_t *info);
  * and waits as tent_unregister_memory() does. location: "*", "cpu" or "cpu:N".
  * TENT_ERR_ENUM: location, or an option that is no number of its enumeration.
  * TENT_ERR_ADDRESS: size 0, or to free what was not allocated. TENT_ERR_CAPACITY: over
- * the engine's limits. TENT_ERR_UNSUPPORTED: a transport_type that is not in this build.
+ * the engine's limits. TENT_ERR_UNSUPPORTED: a transport_type that such memory is not for.
  */
 int tent_allocate_memory(tent_engine_t engine, void **addr, size_t size,
 			 const char *location);
