@@ -83,6 +83,67 @@ static void a_program_moves_bytes(void **state)
 	lib_fix_pattern(fix.memory, HALF, 1);
 }
 
+/* How one ended, by either API: where its bytes are, and what is told of it. */
+struct outcome {
+	tent_status_t batch, task;
+	tent_error_info_t error;
+	uint8_t memory[SIZE];
+};
+
+static void take_outcome(struct outcome *o, tent_batch_id_t batch)
+{
+	o->batch = lib_fix_wait(fix.engine, batch);
+	o->error.size = sizeof(o->error);
+	assert_int_equal(tent_task_status(fix.engine, batch, 0, &o->task), 0);
+	assert_int_equal(tent_task_error(fix.engine, batch, 0, &o->error), 0);
+	memcpy(o->memory, fix.memory, SIZE);
+	lib_fix_pattern(fix.memory, SIZE, 1);
+	assert_int_equal(tent_free_batch(fix.engine, batch), 0);
+}
+
+static void expect_same(const tent_status_t *a, const tent_status_t *b)
+{
+	assert_int_equal(a->status, STATUS_COMPLETED);
+	assert_int_equal(b->status, STATUS_COMPLETED);
+	assert_int_equal(a->transferred_bytes, b->transferred_bytes);
+}
+
+static void expect_the_same_by_v1(tent_request_t *r)
+{
+	static struct outcome older, newer;
+	tent_batch_id_t batch = tent_allocate_batch(fix.engine, 1);
+	tent_request_v1_t v1 = {
+		.struct_size = TENT_REQUEST_V1_SIZE, .schema_version = TENT_REQUEST_SCHEMA_V1,
+		.opcode = r->opcode, .source = r->source, .target_id = r->target_id,
+		.target_offset = r->target_offset, .length = r->length,
+	};
+
+	assert_int_equal(tent_submit(fix.engine, batch, r, 1), 0);
+	take_outcome(&older, batch);
+	batch = tent_allocate_batch(fix.engine, 1);
+	assert_int_equal(tent_submit_v1(fix.engine, batch, &v1, 1), 0);
+	take_outcome(&newer, batch);
+	expect_same(&older.batch, &newer.batch);
+	expect_same(&older.task, &newer.task);
+	assert_int_equal(older.error.error, newer.error.error);
+	assert_int_equal(older.error.flags, newer.error.flags);
+	assert_memory_equal(older.memory, newer.memory, SIZE);
+}
+
+static void what_names_no_intent_ends_by_v1_as_it_always_did(void **state)
+{
+	static const size_t lengths[] = { 0, 1, 64, 4096, HALF };
+
+	(void)state;
+	lib_fix_pattern(fix.memory, SIZE, 1);
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		tent_request_t r = write_of(lengths[i]);
+
+		for (r.opcode = OPCODE_READ; r.opcode <= OPCODE_WRITE; r.opcode++)
+			expect_the_same_by_v1(&r);
+	}
+}
+
 /* No key is set: what the first program says of itself, the second finds. */
 static void a_program_moves_bytes_to_another_that_was_told_nothing_either(void **state)
 {
@@ -296,6 +357,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_program_moves_bytes),
+		cmocka_unit_test(what_names_no_intent_ends_by_v1_as_it_always_did),
 		cmocka_unit_test(a_program_moves_bytes_to_another_that_was_told_nothing_either),
 		cmocka_unit_test(values_outside_their_enumeration_refuse_the_submit),
 		cmocka_unit_test(each_legacy_priority_is_taken),
