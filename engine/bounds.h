@@ -10,7 +10,8 @@
  * that it was put on, whatever contracts say meanwhile. Each poller counts in a share of its
  * own and only reads the others'. Where there are several, one that begins is counted before
  * it looks at the others' shares again (F7), so of those that begin at the same time at most
- * as many do as there is room for; it may be that fewer do, and the rest with the next turn.
+ * as many do as there is room for. It may be that fewer do: the others begin a turn later, or
+ * fail, where they may not wait.
  */
 #ifndef TENT_ENGINE_BOUNDS_H
 #define TENT_ENGINE_BOUNDS_H
