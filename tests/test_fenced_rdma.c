@@ -61,7 +61,7 @@ static void start_at(int i, uint32_t timeout_ms)
 	char extra[64];
 
 	snprintf(extra, sizeof(extra), ", \"engine\": {\"request_timeout_ms\": %u}", timeout_ms);
-	rdma_start_at(i, link_now, PIECES, extra);
+	rdma_start_at(i, &(const struct rdma_host){ link_now, PIECES, extra });
 }
 
 static void run(const struct cause *c, const char *const *link, uint32_t timeout_ms)
@@ -69,12 +69,12 @@ static void run(const struct cause *c, const char *const *link, uint32_t timeout
 	link_now = link;
 	for (int i = 0; i < 2; i++)
 		start_at(i, timeout_ms);
-	trial_far_open_owner(&trials, rdma_daemons[0].socket);
-	trial_far_open_user(&trials, rdma_daemons[1].socket);
+	trial_far_open_owner(&trials, rdma_two.daemons[0].socket);
+	trial_far_open_user(&trials, rdma_two.daemons[1].socket);
 	trials_run(&trials, c);
 	trial_far_close_user(&trials);
 	trial_far_close_owner();
-	rdma_end_both();
+	tentd_pair_end(&rdma_two);
 }
 
 /* ---- what is asked back ------------------------------------------------ */
@@ -120,15 +120,15 @@ static void memory_that_is_unregistered_is_left_alone(void **state)
 static void stop_user(struct trials *t)
 {
 	(void)t;
-	assert_int_equal(tentd_end(&rdma_daemons[1], SIGTERM), 0);
+	assert_int_equal(tentd_end(&rdma_two.daemons[1], SIGTERM), 0);
 }
 
 static void restart_user(struct trials *t)
 {
 	trial_far_close_user(t);
-	tentd_cleanup(&rdma_daemons[1]);
+	tentd_cleanup(&rdma_two.daemons[1]);
 	start_at(1, NEVER_MS);
-	trial_far_open_user(t, rdma_daemons[1].socket);
+	trial_far_open_user(t, rdma_two.daemons[1].socket);
 }
 
 static void what_a_stopping_engine_ends_moves_no_more(void **state)
@@ -145,15 +145,15 @@ static void what_a_stopping_engine_ends_moves_no_more(void **state)
 static void kill_peer(struct trials *t)
 {
 	(void)t;
-	tentd_end(&rdma_daemons[0], SIGKILL);
+	tentd_end(&rdma_two.daemons[0], SIGKILL);
 }
 
 static void next_peer(struct trials *t)
 {
 	trial_far_close_owner();
-	tentd_cleanup(&rdma_daemons[0]);
+	tentd_cleanup(&rdma_two.daemons[0]);
 	start_at(0, NEVER_MS);
-	trial_far_next_owner(t, rdma_daemons[0].socket);
+	trial_far_next_owner(t, rdma_two.daemons[0].socket);
 }
 
 static void what_the_kill_of_a_peer_ends_moves_no_more(void **state)

@@ -62,9 +62,21 @@ static void expect_resumed(struct rdma_pair *p, uint32_t seed)
 	rdma_expect_both(p, seed);
 }
 
+/* Does it to a pair with nothing but RDMA, over RoCE and over InfiniBand. */
+static void over_both_links(const char *extra, void (*test)(struct rdma_pair *p))
+{
+	struct rdma_pair p;
+
+	for (int link = 0; link < 2; link++) {
+		rdma_pair_open(&p, rdma_links[link], RDMA_ALONE, extra);
+		test(&p);
+		rdma_pair_end(&p);
+	}
+}
+
 /* ---- what costs time alone --------------------------------------------- */
 
-static void a_slow_card_or_wire_ends_nothing(void **state)
+static void try_slow(struct rdma_pair *p)
 {
 	static const char *const faults[][2] = {
 		{ "late_cqe=20ms", "late_cqe=0s" }, { "bandwidth=400mbit", "bandwidth=0" },
@@ -72,19 +84,18 @@ static void a_slow_card_or_wire_ends_nothing(void **state)
 		{ "delay_responses=5%", "delay_responses=0" }, { "mtu=512", "mtu=4096" },
 		{ "nak_at=5 nak=96", "nak_at=0" },
 	};
-	struct rdma_pair p;
 
-	(void)state;
-	for (int link = 0; link < 2; link++) {
-		rdma_pair_open(&p, rdma_links[link], RDMA_ALONE, "");
-		for (uint32_t i = 0; i < COUNT(faults); i++) {
-			rdma_set_at((int)i & 1, faults[i][0]);
-			rdma_expect_both(&p, 10 * i + 1);
-			rdma_set_at((int)i & 1, faults[i][1]);
-		}
-		rdma_pair_close(&p);
-		rdma_end_both();
+	for (uint32_t i = 0; i < COUNT(faults); i++) {
+		rdma_set_at((int)i & 1, faults[i][0]);
+		rdma_expect_both(p, 10 * i + 1);
+		rdma_set_at((int)i & 1, faults[i][1]);
 	}
+}
+
+static void a_slow_card_or_wire_ends_nothing(void **state)
+{
+	(void)state;
+	over_both_links("", try_slow);
 }
 
 /* ---- one request ------------------------------------------------------- */
@@ -109,7 +120,7 @@ static void expect_one(struct rdma_pair *p, int host, const char *format, const 
 	rdma_expect_both(p, 5);
 }
 
-static void a_syndrome_hits_one_request_or_its_connection(void **state)
+static void try_syndromes(struct rdma_pair *p)
 {
 	static const struct one all[] = {
 		{ 0x01, TENT_ERR_RUNTIME, "more bytes than a message may have" },
@@ -126,57 +137,53 @@ static void a_syndrome_hits_one_request_or_its_connection(void **state)
 		{ 0x16, 0, "the peer's card is never ready" },
 		{ 0x22, 0, "the peer's card gave it up" },
 	};
-	struct rdma_pair p;
 
-	(void)state;
-	for (int link = 0; link < 2; link++) {
-		rdma_pair_open(&p, rdma_links[link], RDMA_ALONE, "");
-		for (uint32_t i = 0; i < COUNT(all); i++)
-			expect_one(&p, 1, "syndrome_at=5 syndrome=%d", &all[i]);
-		rdma_pair_close(&p);
-		rdma_end_both();
-	}
+	for (uint32_t i = 0; i < COUNT(all); i++)
+		expect_one(p, 1, "syndrome_at=5 syndrome=%d", &all[i]);
 }
 
-static void a_nak_hits_one_request_or_its_connection(void **state)
+static void a_syndrome_hits_one_request_or_its_connection(void **state)
+{
+	(void)state;
+	over_both_links("", try_syndromes);
+}
+
+static void try_naks(struct rdma_pair *p)
 {
 	static const struct one all[] = {
 		{ 97, 0, "the peer's card takes no such request" },
 		{ 98, TENT_ERR_OWNER_GONE, "the remote key does not cover these bytes" },
 		{ 99, 0, "the peer's card could not do it" },
 	};
-	struct rdma_pair p;
 
+	for (uint32_t i = 0; i < COUNT(all); i++)
+		expect_one(p, 0, "nak_at=5 nak=%d", &all[i]);
+}
+
+static void a_nak_hits_one_request_or_its_connection(void **state)
+{
 	(void)state;
-	for (int link = 0; link < 2; link++) {
-		rdma_pair_open(&p, rdma_links[link], RDMA_ALONE, "");
-		for (uint32_t i = 0; i < COUNT(all); i++)
-			expect_one(&p, 0, "nak_at=5 nak=%d", &all[i]);
-		rdma_pair_close(&p);
-		rdma_end_both();
-	}
+	over_both_links("", try_naks);
 }
 
 /* ---- connections ------------------------------------------------------- */
 
 /* No completion tells of it, an event of the card does. */
-static void what_a_full_cq_lost_goes_out_again(void **state)
+static void fill_cq(struct rdma_pair *p)
 {
-	struct rdma_pair p;
-
-	(void)state;
-	for (int link = 0; link < 2; link++) {
-		rdma_pair_open(&p, rdma_links[link], RDMA_ALONE, "");
-		rdma_expect_both(&p, 1);
-		rdma_set_at(1, "cq_overrun_at=1");
-		rdma_expect_both(&p, 3);
-		expect_reason("the card says that its queues broke");
-		rdma_pair_close(&p);
-		rdma_end_both();
-	}
+	rdma_expect_both(p, 1);
+	rdma_set_at(1, "cq_overrun_at=1");
+	rdma_expect_both(p, 3);
+	expect_reason("the card says that its queues broke");
 }
 
-static void without_answers_all_fail_until_there_are_some(void **state)
+static void what_a_full_cq_lost_goes_out_again(void **state)
+{
+	(void)state;
+	over_both_links("", fill_cq);
+}
+
+static void take_answers(struct rdma_pair *p)
 {
 	static const struct {
 		int host;
@@ -187,25 +194,24 @@ static void without_answers_all_fail_until_there_are_some(void **state)
 		{ 1, "drop_requests=100%", "drop_requests=0" },
 		{ 0, "drop_responses=100%", "drop_responses=0" },
 	};
-	struct rdma_pair p;
 
-	(void)state;
-	for (int link = 0; link < 2; link++) {
-		rdma_pair_open(&p, rdma_links[link], RDMA_ALONE, PATIENT);
-		rdma_expect_both(&p, 1);
-		for (uint32_t i = 0; i < COUNT(all); i++) {
-			rdma_set_at(1, "timeouts=100%");
-			rdma_set_at(all[i].host, all[i].begin);
-			assert_int_equal(rdma_failures(&p, TENT_OPCODE_READ,
-						       TENT_ERR_PEER_UNREACHABLE), RDMA_PARTS);
-			expect_reason("the peer's card does not answer");
-			rdma_set_at(all[i].host, all[i].end);
-			rdma_set_at(1, "timeouts=400%");
-			expect_resumed(&p, 10 * i + 3);
-		}
-		rdma_pair_close(&p);
-		rdma_end_both();
+	rdma_expect_both(p, 1);
+	for (uint32_t i = 0; i < COUNT(all); i++) {
+		rdma_set_at(1, "timeouts=100%");
+		rdma_set_at(all[i].host, all[i].begin);
+		assert_int_equal(rdma_failures(p, TENT_OPCODE_READ,
+					       TENT_ERR_PEER_UNREACHABLE), RDMA_PARTS);
+		expect_reason("the peer's card does not answer");
+		rdma_set_at(all[i].host, all[i].end);
+		rdma_set_at(1, "timeouts=400%");
+		expect_resumed(p, 10 * i + 3);
 	}
+}
+
+static void without_answers_all_fail_until_there_are_some(void **state)
+{
+	(void)state;
+	over_both_links(PATIENT, take_answers);
 }
 
 static void while_a_link_is_down_it_goes_by_tcp(void **state)
@@ -222,8 +228,7 @@ static void while_a_link_is_down_it_goes_by_tcp(void **state)
 	rdma_set_at(0, "link=up");
 	rdma_set_at(1, "timeouts=400%");
 	expect_resumed(&p, 5);
-	rdma_pair_close(&p);
-	rdma_end_both();
+	rdma_pair_end(&p);
 }
 
 /* What is left is of IPv6, the peer's of IPv4; who looks first says so. */
@@ -242,19 +247,19 @@ static void an_address_that_was_taken_away_is_used_again_when_it_is_back(void **
 		rdma_set_at(host, host ? "gid.0=10.77.0.2" : "gid.0=10.77.0.1");
 		expect_resumed(&p, 3);
 	}
-	rdma_pair_close(&p);
-	rdma_end_both();
+	rdma_pair_end(&p);
 }
 
 /* ---- memory and devices ------------------------------------------------ */
 
 static void memory_that_a_card_refuses_goes_by_tcp(void **state)
 {
+	const struct rdma_host host = { .sim = rdma_links[0] };
 	struct rdma_pair p;
 
 	(void)state;
 	for (int i = 0; i < 2; i++)
-		rdma_start_at(i, rdma_links[0], "", "");
+		rdma_start_at(i, &host);
 	rdma_set_at(0, "reg_mr_fails=1");
 	rdma_open_owner(&p);
 	rdma_open_user(&p);
@@ -265,8 +270,7 @@ static void memory_that_a_card_refuses_goes_by_tcp(void **state)
 	rdma_open_owner(&p);
 	rdma_open_user(&p);
 	rdma_expect_both(&p, 2);
-	rdma_pair_close(&p);
-	rdma_end_both();
+	rdma_pair_end(&p);
 }
 
 #define POOL ((uint64_t)32 << 20)
@@ -301,8 +305,7 @@ static void a_large_pool_moves_across_the_pieces_that_a_card_takes(void **state)
 	assert_memory_equal(mine, theirs, POOL);
 	assert_int_equal(tent_client_unregister(p.owner, theirs, POOL), 0);
 	far_expect_buffers(p.user, p.id, 1);
-	rdma_pair_close(&p);
-	rdma_end_both();
+	rdma_pair_end(&p);
 }
 
 /* One sentence says what stands in the way, and TCP serves. */
@@ -323,14 +326,11 @@ static void a_device_that_cannot_be_used_says_why(void **state)
 
 	(void)state;
 	for (uint32_t i = 0; i < COUNT(all); i++) {
-		rdma_start_at(0, all[i].sim, "", "");
-		rdma_start_at(1, rdma_links[0], "", "");
-		rdma_open_owner(&p);
-		rdma_open_user(&p);
+		rdma_pair_open_as(&p, (const struct rdma_host[2]){
+			{ .sim = all[i].sim }, { .sim = rdma_links[0] } });
 		rdma_expect_all(&p, TENT_OPCODE_WRITE, TENT_TRANSPORT_TCP, 1);
 		expect_facts(0, all[i].sentence);
-		rdma_pair_close(&p);
-		rdma_end_both();
+		rdma_pair_end(&p);
 	}
 }
 
@@ -347,24 +347,24 @@ static void a_port_that_cannot_be_reached_from_the_start_is_used_once_it_can(voi
 
 	(void)state;
 	for (uint32_t k = 0; k < 2 * COUNT(all); k++) {
+		struct rdma_host hosts[2] = { { .sim = rdma_links[0] },
+					      { .sim = rdma_links[0] } };
 		int host = (int)k & 1;
 
-		for (int i = 0; i < 2; i++)
-			rdma_start_at(i, i == host ? all[k / 2].sim : rdma_links[0], "", "");
-		rdma_open_owner(&p);
-		rdma_open_user(&p);
+		hosts[host].sim = all[k / 2].sim;
+		rdma_pair_open_as(&p, hosts);
 		rdma_expect_all(&p, TENT_OPCODE_WRITE, TENT_TRANSPORT_TCP, 1);
 		assert_string_equal(rdma_facts_at(host), all[k / 2].sentence);
 		rdma_set_at(host, all[k / 2].lift);
 		expect_resumed(&p, 2);
-		rdma_pair_close(&p);
-		rdma_end_both();
+		rdma_pair_end(&p);
 	}
 }
 
 /* The kernel says the same of both: no memory. */
 static void a_limit_of_locked_memory_is_named(void **state)
 {
+	const struct rdma_host host = { .sim = rdma_links[0] };
 	struct rlimit before, small;
 	struct rdma_pair p;
 
@@ -373,15 +373,14 @@ static void a_limit_of_locked_memory_is_named(void **state)
 	small = (struct rlimit){ 8 << 20, before.rlim_max };
 	assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &small), 0);
 	for (int i = 0; i < 2; i++)
-		rdma_start_at(i, rdma_links[0], "", "");
+		rdma_start_at(i, &host);
 	assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &before), 0);
 	rdma_set_at(0, "reg_mr_fails=1");
 	rdma_open_owner(&p);
 	rdma_open_user(&p);
 	rdma_expect_all(&p, TENT_OPCODE_WRITE, TENT_TRANSPORT_TCP, 1);
 	expect_facts(0, "RLIMIT_MEMLOCK, 8388608 bytes, is too small for all that is registered");
-	rdma_pair_close(&p);
-	rdma_end_both();
+	rdma_pair_end(&p);
 }
 
 static void without_queue_pairs_it_goes_by_tcp_until_there_are_some(void **state)
@@ -399,8 +398,7 @@ static void without_queue_pairs_it_goes_by_tcp_until_there_are_some(void **state
 		rdma_set_at(host, "create_qp_fails=0");
 		expect_resumed(&p, 3);
 	}
-	rdma_pair_close(&p);
-	rdma_end_both();
+	rdma_pair_end(&p);
 }
 
 /* ---- ends that differ -------------------------------------------------- */
@@ -412,34 +410,30 @@ static void the_smaller_mtu_is_used_and_named(void **state)
 
 	(void)state;
 	for (int host = 0; host < 2; host++) {
-		for (int i = 0; i < 2; i++)
-			rdma_start_at(i, i == host ? small : rdma_links[0], RDMA_ALONE, "");
-		rdma_open_owner(&p);
-		rdma_open_user(&p);
+		rdma_pair_open_as(&p, (const struct rdma_host[2]){
+			{ .sim = host ? rdma_links[0] : small, .rdma = RDMA_ALONE },
+			{ .sim = host ? small : rdma_links[0], .rdma = RDMA_ALONE } });
 		rdma_expect_both(&p, 1);
 		expect_facts(1, host ? ", MTU 512: " : " (512 with 10.77.0.1:15000): ");
-		rdma_pair_close(&p);
-		rdma_end_both();
+		rdma_pair_end(&p);
 	}
 }
 
 /* More pollers here, deeper queues there. */
 static void engines_with_other_numbers_of_queue_pairs_understand_each_other(void **state)
 {
-	static const char *const shallow = ", \"endpoint\": {\"max_qp_wr\": 16}" RDMA_ALONE;
-	static const char *const pollers = ", \"engine\": {\"pollers\": 3}";
+	const struct rdma_host one = { rdma_links[0], RDMA_ALONE, "" }, other = {
+		rdma_links[0], ", \"endpoint\": {\"max_qp_wr\": 16}" RDMA_ALONE,
+		", \"engine\": {\"pollers\": 3}",
+	};
 	struct rdma_pair p;
 
 	(void)state;
 	for (int host = 0; host < 2; host++) {
-		for (int i = 0; i < 2; i++)
-			rdma_start_at(i, rdma_links[0], i == host ? shallow : RDMA_ALONE,
-				      i == host ? pollers : "");
-		rdma_open_owner(&p);
-		rdma_open_user(&p);
+		rdma_pair_open_as(&p, (const struct rdma_host[2]){ host ? one : other,
+								    host ? other : one });
 		rdma_expect_both(&p, 1);
-		rdma_pair_close(&p);
-		rdma_end_both();
+		rdma_pair_end(&p);
 	}
 }
 

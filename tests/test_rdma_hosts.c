@@ -33,8 +33,7 @@ static void bytes_travel_over_both_links(void **state)
 	for (int i = 0; i < 2; i++) {
 		rdma_pair_open(&p, rdma_links[i], "", "");
 		rdma_expect_both(&p, 2 * (uint32_t)i + 1);
-		rdma_pair_close(&p);
-		rdma_end_both();
+		rdma_pair_end(&p);
 	}
 }
 
@@ -55,8 +54,7 @@ static void a_bad_wire_costs_time_alone(void **state)
 		rdma_expect_both(&p, 10 * i + 1);
 		rdma_set_at((int)i & 1, faults[i][1]);
 	}
-	rdma_pair_close(&p);
-	rdma_end_both();
+	rdma_pair_end(&p);
 }
 
 /* The connection ends with it; what was flushed goes out again on another one. */
@@ -78,8 +76,7 @@ static void one_request_that_the_card_refuses_fails_alone(void **state)
 		rdma_set_at(all[i].host, all[i].fault);
 		assert_int_equal(rdma_failures(&p, TENT_OPCODE_WRITE, TENT_ERR_OWNER_GONE), 1);
 		rdma_expect_both(&p, 2);
-		rdma_pair_close(&p);
-		rdma_end_both();
+		rdma_pair_end(&p);
 	}
 }
 
@@ -96,8 +93,7 @@ static void a_completion_that_is_lost_ends_by_timeout(void **state)
 	for (int i = 0; i < RDMA_PARTS; i++)
 		engine_fix_wait(p.ring);
 	rdma_expect_both(&p, 3);
-	rdma_pair_close(&p);
-	rdma_end_both();
+	rdma_pair_end(&p);
 }
 
 static void without_a_device_at_one_end_it_goes_by_tcp(void **state)
@@ -106,13 +102,11 @@ static void without_a_device_at_one_end_it_goes_by_tcp(void **state)
 
 	(void)state;
 	for (int i = 0; i < 2; i++) {
-		rdma_start_at(i, rdma_links[0], "", "");
-		rdma_start_at(1 - i, NULL, "", "");
-		rdma_open_owner(&p);
-		rdma_open_user(&p);
+		rdma_pair_open_as(&p, (const struct rdma_host[2]){
+			{ .sim = i ? rdma_links[0] : NULL },
+			{ .sim = i ? NULL : rdma_links[0] } });
 		rdma_expect_all(&p, TENT_OPCODE_WRITE, TENT_TRANSPORT_TCP, 1);
-		rdma_pair_close(&p);
-		rdma_end_both();
+		rdma_pair_end(&p);
 	}
 }
 
@@ -132,8 +126,7 @@ static void after_a_device_was_taken_out_it_goes_by_tcp(void **state)
 	for (int i = 0; i < RDMA_PARTS; i++)
 		engine_fix_wait(p.ring);
 	rdma_expect_all(&p, TENT_OPCODE_WRITE, TENT_TRANSPORT_TCP, 3);
-	rdma_pair_close(&p);
-	rdma_end_both();
+	rdma_pair_end(&p);
 }
 
 /* ---- one of them is killed --------------------------------------------- */
@@ -173,11 +166,11 @@ static void an_owners_daemon_that_is_killed_leaves_no_success_without_its_bytes(
 		rdma_fill(opcode == TENT_OPCODE_WRITE ? p.mine : p.theirs, RDMA_SIZE, i);
 		rdma_submit_all(&p, opcode);
 		nanosleep(&pause, NULL);
-		tentd_end(&rdma_daemons[0], SIGKILL);
+		tentd_end(&rdma_two.daemons[0], SIGKILL);
 		check_ends(&p, &completed);
 		tent_client_detach(p.owner);
-		tentd_cleanup(&rdma_daemons[0]);
-		rdma_start_at(0, rdma_links[0], "", "");
+		tentd_cleanup(&rdma_two.daemons[0]);
+		rdma_start_at(0, &(const struct rdma_host){ .sim = rdma_links[0] });
 		rdma_open_owner(&p);
 		far_expect_buffers(p.user, p.id, -TENT_RULE_TARGET_GONE);
 		assert_int_equal(tent_client_close_segment(p.user, p.id), 0);
@@ -185,8 +178,7 @@ static void an_owners_daemon_that_is_killed_leaves_no_success_without_its_bytes(
 		rdma_expect_both(&p, i + 1000);
 	}
 	print_message("%d of %u were complete\n", completed, rounds * RDMA_PARTS);
-	rdma_pair_close(&p);
-	rdma_end_both();
+	rdma_pair_end(&p);
 }
 
 /* The owner gets its memory back by unregistering it, and it is left alone from then on. */
@@ -204,21 +196,20 @@ static void a_daemon_that_asked_and_is_killed_is_left(void **state)
 
 		rdma_submit_all(&p, i & 1 ? TENT_OPCODE_READ : TENT_OPCODE_WRITE);
 		nanosleep(&pause, NULL);
-		tentd_end(&rdma_daemons[1], SIGKILL);
+		tentd_end(&rdma_two.daemons[1], SIGKILL);
 		tent_ring_close(p.ring);
 		tent_client_detach(p.user);
-		tentd_cleanup(&rdma_daemons[1]);
+		tentd_cleanup(&rdma_two.daemons[1]);
 		assert_int_equal(tent_client_unregister(p.owner, p.theirs, RDMA_SIZE), 0);
 		memset(p.theirs, 0x99, RDMA_SIZE);
-		rdma_start_at(1, rdma_links[1], "", "");
+		rdma_start_at(1, &(const struct rdma_host){ .sim = rdma_links[1] });
 		assert_int_equal(tent_client_register(p.owner, p.theirs, RDMA_SIZE,
 						      TENT_PERM_GLOBAL_READ_WRITE, NULL, 0), 0);
 		assert_true(p.theirs[0] == 0x99 && !memcmp(p.theirs, p.theirs + 1, RDMA_SIZE - 1));
 		rdma_open_user(&p);
 		rdma_expect_both(&p, i + 1000);
 	}
-	rdma_pair_close(&p);
-	rdma_end_both();
+	rdma_pair_end(&p);
 }
 
 int main(void)

@@ -82,8 +82,7 @@ static void the_plan_has_device_port_peer_and_slices(void **state)
 	assert_string_equal(address, "GID ::ffff:10.77.0.2");
 	assert_true(used);
 	json_decref(entry);
-	rdma_pair_close(&p);
-	rdma_end_both();
+	rdma_pair_end(&p);
 }
 
 /* Of the plan's list, the member that has this name: why it is not used. */
@@ -107,38 +106,33 @@ static void a_rail_that_is_not_used_says_why(void **state)
 	struct rdma_pair p;
 
 	(void)state;
-	rdma_start_at(0, two, ", \"devices\": \"mlx5_0\"", "");
-	rdma_start_at(1, two, "", "");
-	rdma_open_owner(&p);
-	rdma_open_user(&p);
+	rdma_pair_open_as(&p, (const struct rdma_host[2]){
+		{ .sim = two, .rdma = ", \"devices\": \"mlx5_0\"" }, { .sim = two } });
 	expect_why_not(&p, "rails", "device", "mlx5_1",
 		       "the other engine has no device of that number");
-	rdma_pair_close(&p);
-	rdma_end_both();
+	rdma_pair_end(&p);
 }
 
 static void what_keeps_a_request_from_rdma_is_said(void **state)
 {
 	static const char *const forbidden[] = { "--fault", "no_permission=on", NULL };
 	static const struct {
-		const char *const *sims[2];
+		struct rdma_host hosts[2];
 		const char *sentence;
 	} all[] = {
-		{ { NULL, one }, "the other engine offers this memory to no device" },
-		{ { one, NULL }, "there is no mlx5 device here" },
-		{ { one, forbidden }, "mlx5_0: no permission to open /dev/infiniband/" },
+		{ { { .sim = NULL }, { .sim = one } },
+		  "the other engine offers this memory to no device" },
+		{ { { .sim = one }, { .sim = NULL } }, "there is no mlx5 device here" },
+		{ { { .sim = one }, { .sim = forbidden } },
+		  "mlx5_0: no permission to open /dev/infiniband/" },
 	};
 	struct rdma_pair p;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-		for (int host = 0; host < 2; host++)
-			rdma_start_at(host, all[i].sims[host], "", "");
-		rdma_open_owner(&p);
-		rdma_open_user(&p);
+		rdma_pair_open_as(&p, all[i].hosts);
 		expect_why_not(&p, "others", "transport", "rdma", all[i].sentence);
-		rdma_pair_close(&p);
-		rdma_end_both();
+		rdma_pair_end(&p);
 	}
 }
 
@@ -192,8 +186,7 @@ static void a_pool_has_queue_pairs_with_its_traffic_class_at_either_end(void **s
 	assert_non_null(strstr(rdma_facts_at(0), "; 2 connections served"));
 	for (int i = 0; i < 2; i++)
 		close(taps[i]);
-	rdma_pair_close(&p);
-	rdma_end_both();
+	rdma_pair_end(&p);
 }
 
 static void the_plan_names_the_pool(void **state)
@@ -211,19 +204,18 @@ static void the_plan_names_the_pool(void **state)
 	assert_string_equal(effective, "kv");
 	json_decref(entry);
 	move_as(&p, TENT_INTENT_FOREGROUND_GET);
-	rdma_pair_close(&p);
-	rdma_end_both();
+	rdma_pair_end(&p);
 }
 
 /* Connections are there, by those that were. */
 static void other_pools_take_a_new_start(void **state)
 {
 	static struct program ctl;
-	struct tentd *t = &rdma_daemons[1];
+	struct tentd *t = &rdma_two.daemons[1];
 	const char *const reload[] = { "-s", t->socket, "reload", NULL };
 
 	(void)state;
-	rdma_start_at(1, NULL, POOLS, POLICY);
+	rdma_start_at(1, &(const struct rdma_host){ NULL, POOLS, POLICY });
 	tentd_configure(t, "{\"policy\": [{\"name\": \"rest\"}]}");
 	assert_int_equal(program_run(&ctl, "tools/tentctl", reload), 1);
 	assert_non_null(strstr(ctl.errors, "transports/rdma/endpoint/qp_pools has changed"));

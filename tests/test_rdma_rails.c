@@ -99,8 +99,7 @@ static void both_rails_carry_traffic(void **state)
 		r = rails_of(&p, TENT_OPCODE_WRITE, 3);
 		assert_in_range(r.nr[0], RDMA_PARTS / 4, 3 * RDMA_PARTS / 4);
 		assert_true(posted_by(0) > 0 && posted_by(1) > 0);
-		rdma_pair_close(&p);
-		rdma_end_both();
+		rdma_pair_end(&p);
 	}
 }
 
@@ -135,8 +134,7 @@ static void pieces_of_a_large_request_go_by_the_rail_that_is_faster(void **state
 		nr[i] = posted_by(i) - before[i];
 	assert_int_equal(nr[0] + nr[1], 64);
 	assert_true(nr[1] > 0 && nr[1] < nr[0]);
-	rdma_pair_close(&p);
-	rdma_end_both();
+	rdma_pair_end(&p);
 }
 
 static void a_small_request_goes_whole(void **state)
@@ -151,8 +149,7 @@ static void a_small_request_goes_whole(void **state)
 	assert_int_equal(engine_fix_move(p.ring, TENT_OPCODE_WRITE, p.mine, p.id, p.theirs,
 					 65536).status, TENT_STATUS_COMPLETED);
 	assert_int_equal(posted_by(0) + posted_by(1) - before, 1);
-	rdma_pair_close(&p);
-	rdma_end_both();
+	rdma_pair_end(&p);
 }
 
 /* ---- one is lost ------------------------------------------------------- */
@@ -192,8 +189,7 @@ static void a_rail_lost_in_mid_transfer_loses_no_request(void **state)
 			rdma_set_device_at(all[i].host, all[i].device, all[i].end);
 			expect_both_rails(&p, i + 40);
 		}
-		rdma_pair_close(&p);
-		rdma_end_both();
+		rdma_pair_end(&p);
 	}
 }
 
@@ -213,8 +209,7 @@ static void a_device_that_is_taken_out_leaves_the_other(void **state)
 		assert_int_equal(engine_fix_wait(p.ring).status, TENT_STATUS_COMPLETED);
 	assert_int_equal(rails_of(&p, TENT_OPCODE_READ, 9).nr[1], RDMA_PARTS);
 	assert_non_null(strstr(rdma_facts_at(1), "mlx5_0 was taken out; mlx5_1 port 1"));
-	rdma_pair_close(&p);
-	rdma_end_both();
+	rdma_pair_end(&p);
 }
 
 /* ---- not all are there ------------------------------------------------- */
@@ -228,8 +223,7 @@ static void a_device_that_is_denied_is_not_opened(void **state)
 	assert_int_equal(rails_of(&p, TENT_OPCODE_WRITE, 3).nr[0], RDMA_PARTS);
 	assert_null(strstr(rdma_facts_at(0), "mlx5_1"));
 	assert_null(strstr(rdma_facts_at(1), "mlx5_1"));
-	rdma_pair_close(&p);
-	rdma_end_both();
+	rdma_pair_end(&p);
 }
 
 /* Two rails there, one here; then the other way round. */
@@ -240,13 +234,11 @@ static void a_rail_without_a_partner_is_not_used(void **state)
 
 	(void)state;
 	for (int host = 0; host < 2; host++) {
-		rdma_start_at(0, roce, host == 0 ? one : RDMA_ALONE, PATIENT);
-		rdma_start_at(1, roce, host == 1 ? one : RDMA_ALONE, PATIENT);
-		rdma_open_owner(&p);
-		rdma_open_user(&p);
+		rdma_pair_open_as(&p, (const struct rdma_host[2]){
+			{ roce, host == 0 ? one : RDMA_ALONE, PATIENT },
+			{ roce, host == 1 ? one : RDMA_ALONE, PATIENT } });
 		assert_int_equal(rails_of(&p, TENT_OPCODE_WRITE, 3).nr[0], RDMA_PARTS);
-		rdma_pair_close(&p);
-		rdma_end_both();
+		rdma_pair_end(&p);
 	}
 }
 

@@ -2,24 +2,20 @@
 /* rdma_pair.c - see rdma_pair.h. */
 #define _GNU_SOURCE
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 #include <jansson.h>
 
 #include "tests/common/engine_fix.h"
 #include "tests/common/far.h"
-#include "tests/common/hosts.h"
 #include "tests/common/rdma_pair.h"
 #include "tests/common/sim.h"
 #include "tests/common/tap.h"
-#include "tests/common/wire.h"
 
 #define ROCE_PORT 4791		/* of UDP; software InfiniBand goes by it too */
 
@@ -28,105 +24,85 @@ static const char *const roce[] = { "--link", "roce", "--fault", "timeouts=400%"
 static const char *const infiniband[] = { "--link", "ib", "--fault", "timeouts=400%", NULL };
 const char *const *const rdma_links[2] = { roce, infiniband };
 
-struct tentd rdma_daemons[2];
-static struct hosts hosts;
-static bool permitted;
+struct tentd_pair rdma_two;
 unsigned int rdma_fence_ms = 5000;
-static char secret[64];
 
 /* ---- hosts ------------------------------------------------------------- */
 
 int rdma_setup(void **state)
 {
 	(void)state;
-	wire_secret_file(secret, "two-hosts-that-know-each-other-0123456789");
-	permitted = hosts_open(&hosts);
+	tentd_pair_open(&rdma_two);
 	return 0;
 }
 
 int rdma_rails_setup(void **state)
 {
 	rdma_setup(state);
-	if (permitted)
-		hosts_add_cable(&hosts);
+	if (rdma_two.permitted)
+		hosts_add_cable(&rdma_two.hosts);
 	return 0;
 }
 
 int rdma_teardown(void **state)
 {
 	(void)state;
-	if (permitted)
-		hosts_close(&hosts);
-	unlink(secret);
+	tentd_pair_close(&rdma_two);
 	return 0;
 }
 
 void rdma_hosts_cut(void)
 {
-	hosts_cut(&hosts);
+	hosts_cut(&rdma_two.hosts);
 }
 
 void rdma_hosts_heal(void)
 {
-	hosts_heal(&hosts);
+	hosts_heal(&rdma_two.hosts);
 }
 
 void rdma_hosts_lose(bool all)
 {
-	hosts_lose_udp(&hosts, ROCE_PORT, all);
+	hosts_lose_udp(&rdma_two.hosts, ROCE_PORT, all);
 }
 
-void rdma_start_at(int i, const char *const *sim, const char *rdma, const char *extra)
+void rdma_start_at(int i, const struct rdma_host *h)
 {
-	struct tentd *t = &rdma_daemons[i];
-	char json[1024], host[64];
+	char peers[128], more[768];
 
-	if (!permitted)
+	if (!rdma_two.permitted)
 		skip();
-	snprintf(host, sizeof(host), HOSTS_IPV4, i + 1);
 	/* However slow the machine is, nobody is taken for dead. */
-	snprintf(json, sizeof(json), "{\"peers\": {\"enable\": true, \"secret_file\": \"%s\", "
-		 "\"keepalive_ms\": 20000}, "
-		 "\"rpc_server_hostname\": \"%s\", \"rpc_server_port\": 15000, "
-		 "\"transports\": {\"rdma\": {\"enable\": true, \"fence_ms\": %u%s}}%s}", secret,
-		 host, rdma_fence_ms, rdma, extra);
-	tentd_prepare(t);
-	tentd_configure(t, json);
-	t->sim = sim;
-	hosts_enter(&hosts, i);
-	tentd_start_ready(t, NULL);
-	hosts_enter(&hosts, -1);
-}
-
-void rdma_end_both(void)
-{
-	for (int i = 0; i < 2; i++) {
-		assert_int_equal(tentd_end(&rdma_daemons[i], SIGTERM), 0);
-		tentd_cleanup(&rdma_daemons[i]);
-	}
+	snprintf(peers, sizeof(peers), "\"secret_file\": \"%s\", \"keepalive_ms\": 20000",
+		 rdma_two.secret);
+	snprintf(more, sizeof(more), "\"transports\": {\"rdma\": {\"enable\": true, "
+		 "\"fence_ms\": %u%s}}%s", rdma_fence_ms, h->rdma ? h->rdma : "",
+		 h->extra ? h->extra : "");
+	rdma_two.sims[i] = h->sim;
+	tentd_pair_start(&rdma_two, i, HOSTS_IPV4, peers, more);
 }
 
 void rdma_set_at(int i, const char *what)
 {
-	hosts_enter(&hosts, i);
+	hosts_enter(&rdma_two.hosts, i);
 	sim_set("%s", what);
-	hosts_enter(&hosts, -1);
+	hosts_enter(&rdma_two.hosts, -1);
 }
 
 void rdma_set_device_at(int i, int device, const char *what)
 {
-	hosts_enter(&hosts, i);
+	hosts_enter(&rdma_two.hosts, i);
 	sim_set_device(device, "%s", what);
-	hosts_enter(&hosts, -1);
+	hosts_enter(&rdma_two.hosts, -1);
 }
 
 uint64_t rdma_bytes_in_flight_at(int i)
 {
 	uint64_t bytes;
 
-	hosts_enter(&hosts, i);
+	hosts_enter(&rdma_two.hosts, i);
 	bytes = sim_bytes_in_flight();
-	hosts_enter(&hosts, -1);
+	hosts_enter(&rdma_two.hosts, -1);
 	return bytes;
 }
 
@@ -134,9 +110,9 @@ int rdma_tap_at(int i)
 {
 	int tap;
 
-	hosts_enter(&hosts, i);
+	hosts_enter(&rdma_two.hosts, i);
 	tap = tap_open(HOSTS_PORT);
-	hosts_enter(&hosts, -1);
+	hosts_enter(&rdma_two.hosts, -1);
 	return tap;
 }
 
@@ -154,25 +130,32 @@ static uint8_t *memory_of(struct tent_client *c)
 
 void rdma_open_owner(struct rdma_pair *p)
 {
-	assert_int_equal(tent_client_attach(rdma_daemons[0].socket, "kv", &p->owner), 0);
+	assert_int_equal(tent_client_attach(rdma_two.daemons[0].socket, "kv", &p->owner), 0);
 	p->theirs = memory_of(p->owner);
 }
 
 void rdma_open_user(struct rdma_pair *p)
 {
-	assert_int_equal(tent_client_attach(rdma_daemons[1].socket, NULL, &p->user), 0);
+	assert_int_equal(tent_client_attach(rdma_two.daemons[1].socket, NULL, &p->user), 0);
 	p->mine = memory_of(p->user);
 	p->ring = engine_fix_ring(p->user);
 	p->id = far_open_it(p->user, tent_client_segment(p->owner));
 }
 
+void rdma_pair_open_as(struct rdma_pair *p, const struct rdma_host hosts[2])
+{
+	for (int i = 0; i < 2; i++)
+		rdma_start_at(i, &hosts[i]);
+	rdma_open_owner(p);
+	rdma_open_user(p);
+}
+
 void rdma_pair_open(struct rdma_pair *p, const char *const *sim, const char *rdma,
 		    const char *extra)
 {
-	for (int i = 0; i < 2; i++)
-		rdma_start_at(i, sim, rdma, extra);
-	rdma_open_owner(p);
-	rdma_open_user(p);
+	const struct rdma_host alike = { sim, rdma, extra };
+
+	rdma_pair_open_as(p, (const struct rdma_host[2]){ alike, alike });
 }
 
 void rdma_pair_close(struct rdma_pair *p)
@@ -180,6 +163,12 @@ void rdma_pair_close(struct rdma_pair *p)
 	tent_ring_close(p->ring);
 	tent_client_detach(p->user);
 	tent_client_detach(p->owner);
+}
+
+void rdma_pair_end(struct rdma_pair *p)
+{
+	rdma_pair_close(p);
+	tentd_pair_end(&rdma_two);
 }
 
 /* ---- traffic ----------------------------------------------------------- */
@@ -252,7 +241,7 @@ const char *rdma_facts_at(int i)
 	json_t *stats;
 	char *json;
 
-	assert_int_equal(tent_client_observe(rdma_daemons[i].socket, &c), 0);
+	assert_int_equal(tent_client_observe(rdma_two.daemons[i].socket, &c), 0);
 	assert_int_equal(tent_client_query(c, TENT_QUERY_STATS, &json), 0);
 	stats = json_loads(json, 0, NULL);
 	assert_int_equal(json_unpack(stats, "{s:{s:s}}", "transport_facts", "rdma", &text), 0);

@@ -11,13 +11,13 @@
 #include <stdint.h>
 #include <tent/tentring.h>
 
-#include "tests/common/tentd.h"
+#include "tests/common/tentd_pair.h"
 
 #define RDMA_SIZE ((uint64_t)4 << 20)	/* of either's memory, moved as */
 #define RDMA_PARTS 32			/* requests of */
 #define RDMA_PART (RDMA_SIZE / RDMA_PARTS)
 
-extern struct tentd rdma_daemons[2];
+extern struct tentd_pair rdma_two;
 /* transports/rdma/fence_ms of daemons that start. Who needs what broke to be fenced, however slow
  * the machine is, sets more; where nobody is left to confirm it, half of it is waited for. */
 extern unsigned int rdma_fence_ms;
@@ -35,10 +35,12 @@ void rdma_hosts_heal(void);
 /* It loses all packets of the devices, and no others; or does no more. */
 void rdma_hosts_lose(bool all);
 
-/* sim: options of tent-sim; NULL: it has no device. rdma: further members of transports/rdma,
- * extra: of the whole; each begins with a comma, or is "". */
-void rdma_start_at(int i, const char *const *sim, const char *rdma, const char *extra);
-void rdma_end_both(void);
+/* Members of transports/rdma, of the whole: each begins with a comma; or NULL. */
+struct rdma_host {
+	const char *const *sim;		/* options of tent-sim; NULL: it has no device */
+	const char *rdma, *extra;
+};
+void rdma_start_at(int i, const struct rdma_host *h);
 /* Nothing but RDMA: closes that object, to go last in it. */
 #define RDMA_ALONE "}, \"tcp\": {\"enable\": false"
 /* A fault of host i's devices, or of one of them; or what ends it. */
@@ -58,11 +60,13 @@ struct rdma_pair {
 
 void rdma_open_owner(struct rdma_pair *p);
 void rdma_open_user(struct rdma_pair *p);
-/* Daemons too. */
+/* Daemons too; with two that are alike, or not. */
 void rdma_pair_open(struct rdma_pair *p, const char *const *sim, const char *rdma,
 		    const char *extra);
-/* Clients alone. */
+void rdma_pair_open_as(struct rdma_pair *p, const struct rdma_host hosts[2]);
+/* Clients alone; daemons too. */
 void rdma_pair_close(struct rdma_pair *p);
+void rdma_pair_end(struct rdma_pair *p);
 
 void rdma_fill(uint8_t *p, uint64_t n, uint32_t seed);
 /* A request for each part, its number as user_data. */

@@ -29,7 +29,7 @@ void tentd_pair_close(struct tentd_pair *p)
 void tentd_pair_start(struct tentd_pair *p, int host, const char *form, const char *peers,
 		      const char *more)
 {
-	char json[768], address[64], secret[96];
+	char json[1280], address[64], secret[96];
 
 	snprintf(address, sizeof(address), form, host + 1);
 	snprintf(secret, sizeof(secret), "\"secret_file\": \"%s\"", p->secret);
@@ -38,6 +38,7 @@ void tentd_pair_start(struct tentd_pair *p, int host, const char *form, const ch
 		 TENTD_PAIR_PORT, more ? ", " : "", more ? more : "");
 	tentd_prepare(&p->daemons[host]);
 	tentd_configure(&p->daemons[host], json);
+	p->daemons[host].sim = p->sims[host];
 	hosts_enter(&p->hosts, host);
 	tentd_start_ready(&p->daemons[host], NULL);
 	hosts_enter(&p->hosts, -1);

@@ -14,6 +14,7 @@ struct tentd_pair {
 	struct hosts hosts;
 	bool permitted;		/* false: there are none */
 	struct tentd daemons[2];
+	const char *const *sims[2]; /* as of a struct tentd */
 	char secret[64];	/* a file that both read, unless they are told otherwise */
 };
 
