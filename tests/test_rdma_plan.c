@@ -101,6 +101,22 @@ static void expect_why_not(const struct rdma_pair *p, const char *list, const ch
 	json_decref(entry);
 }
 
+static void tentctl_explains_requests_to_a_segment_of_another_engine(void **state)
+{
+	static struct program ctl;
+	struct rdma_pair p;
+
+	(void)state;
+	rdma_pair_open(&p, rdma_links[1], "", "");
+	assert_int_equal(program_run(&ctl, "tools/tentctl", (const char *const []){
+		"-s", rdma_two.daemons[1].socket, "--json", "explain", "--opcode", "write",
+		"--segment", tent_client_segment(p.owner), NULL }), 0);
+	assert_non_null(strstr(ctl.output, "\"transport\":\"rdma\""));
+	assert_non_null(strstr(ctl.output, "\"peer\":\"10.77.0.1:15000\""));
+	assert_non_null(strstr(ctl.output, "\"device\":\"mlx5_0\""));
+	rdma_pair_end(&p);
+}
+
 static void a_rail_that_is_not_used_says_why(void **state)
 {
 	struct rdma_pair p;
@@ -227,6 +243,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_plan_has_device_port_peer_and_slices),
+		cmocka_unit_test(tentctl_explains_requests_to_a_segment_of_another_engine),
 		cmocka_unit_test(a_rail_that_is_not_used_says_why),
 		cmocka_unit_test(what_keeps_a_request_from_rdma_is_said),
 		cmocka_unit_test(a_pool_has_queue_pairs_with_its_traffic_class_at_either_end),

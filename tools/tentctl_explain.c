@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * tentctl_explain.c - attaches as a client with one buffer, and asks what tentd
- * would do with a request between two halves of it. Nothing is submitted.
+ * would do with a request between two halves of it, or between it and the first buffer
+ * of somebody's segment. Nothing is submitted.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -18,6 +19,7 @@
 struct question {
 	struct tent_request_v1 request;
 	uint64_t budget_us;	/* 0: no deadline */
+	const char *segment;	/* NULL: its own */
 };
 
 /* A number as it is (to ask about invalid ones), or what a name stands for. */
@@ -69,6 +71,9 @@ static bool take(struct question *q, int option)
 	case 'n':
 		r->policy_name = optarg;
 		return true;
+	case 's':
+		q->segment = optarg;
+		return true;
 	default:
 		return false;
 	}
@@ -84,6 +89,7 @@ static enum tentctl_exit read_question(struct question *q, int argc, char **argv
 		{ "length", required_argument, NULL, 'l' },
 		{ "deadline-us", required_argument, NULL, 'd' },
 		{ "policy", required_argument, NULL, 'n' },
+		{ "segment", required_argument, NULL, 's' },
 		{ NULL, 0, NULL, 0 }
 	};
 	int option, index = 0;
@@ -103,6 +109,19 @@ static enum tentctl_exit read_question(struct question *q, int argc, char **argv
 	return TENTCTL_USAGE;
 }
 
+/* One without a buffer is asked about at 0, which says so. */
+static int aim_at_segment(struct tent_client *client, struct question *q)
+{
+	tent_segment_info_t info = { 0 };
+	int rc = tent_client_open_segment(client, q->segment, &q->request.target_id);
+
+	if (rc == 0)
+		rc = tent_client_segment_info(client, q->request.target_id, &info);
+	q->request.target_offset = info.num_buffers ? info.buffers[0].base : 0;
+	tent_free_segment_info(&info);
+	return rc;
+}
+
 /* The first half of the buffer is the source, the second the target, so that a
  * length of 0 has addresses too. */
 static int aim(struct tent_client *client, struct question *q)
@@ -120,7 +139,7 @@ static int aim(struct tent_client *client, struct question *q)
 	q->request.source = buffer;
 	q->request.target_id = TENT_LOCAL_SEGMENT;
 	q->request.target_offset = (uint64_t)(uintptr_t)buffer + half;
-	return 0;
+	return q->segment ? aim_at_segment(client, q) : 0;
 }
 
 static void set_deadline(struct question *q)
