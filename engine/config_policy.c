@@ -191,7 +191,7 @@ static bool policy_intent(struct reader *r, const char *path, const json_t *valu
 
 /* ---- what a policy gives ------------------------------------------------ */
 
-/* A device that is not there must not turn into all of them; this build has none. */
+/* A device that is not used must not turn into all of them. */
 static bool policy_devices(struct reader *r, const char *path, const json_t *value,
 			   void *target)
 {
@@ -199,7 +199,8 @@ static bool policy_devices(struct reader *r, const char *path, const json_t *val
 	if (!json_is_array(value))
 		return reader_refuse_type(r, path, value, "an array");
 	if (json_array_size(value))
-		return reader_refuse(r, path, value, "no device: this build uses none");
+		return reader_refuse(r, path, value, "no device: transports/rdma/devices "
+				     "says which are used, by all");
 	return true;
 }
 
