@@ -8,7 +8,7 @@
 
 #include "engine/config_table.h"
 
-#define NO_RDMA "transports/rdma has no such choice: one device, and queue pairs as needed"
+#define NO_RDMA "transports/rdma has no such choice: all devices that are allowed, QPs as needed"
 #define TCP "transports/tcp moves bytes between engines; it calls again by itself"
 #define NO_GPU "memory of GPUs moves by copies of the driver: transports/nvlink/enable"
 #define FILES "transports/file moves bytes of file:// segments, by io_uring where it may"
