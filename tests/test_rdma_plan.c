@@ -3,6 +3,7 @@
  * test_rdma_plan.c - by which devices and queue pairs requests go, as explain says it, and
  * as a QP pool's traffic class shows it in packets.
  */
+#define _GNU_SOURCE
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -10,12 +11,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 #include <jansson.h>
 
 #include "tests/common/engine_fix.h"
+#include "tests/common/far.h"
 #include "tests/common/rdma_pair.h"
 #include "tests/common/tap.h"
 
@@ -205,6 +208,42 @@ static void a_pool_has_queue_pairs_with_its_traffic_class_at_either_end(void **s
 	rdma_pair_end(&p);
 }
 
+/* This thread alone. */
+static void become(uint32_t uid)
+{
+	assert_int_equal(syscall(SYS_setresuid, -1, uid, -1), 0);
+}
+
+/* Of another user, at the daemons that there are. */
+static void open_other(struct rdma_pair *p)
+{
+	become(70000);
+	assert_int_equal(tent_client_attach(rdma_two.daemons[0].socket, "other", &p->owner), 0);
+	assert_int_equal(tent_client_attach(rdma_two.daemons[1].socket, NULL, &p->user), 0);
+	become(0);
+	p->theirs = engine_fix_memory(p->owner, RDMA_PART);
+	p->mine = engine_fix_memory(p->user, RDMA_PART);
+	p->ring = engine_fix_ring(p->user);
+	p->id = far_open_it(p->user, tent_client_segment(p->owner));
+}
+
+static void tenants_share_no_queue_pair_of_a_pool(void **state)
+{
+	struct rdma_pair p, other;
+
+	(void)state;
+	rdma_pair_open(&p, rdma_links[0], POOLS RDMA_ALONE, POLICY);
+	open_other(&other);
+	move_as(&p, TENT_INTENT_FOREGROUND_GET);
+	assert_non_null(strstr(rdma_facts_at(0), "; 1 connections served"));
+	move_as(&other, TENT_INTENT_FOREGROUND_GET);
+	assert_non_null(strstr(rdma_facts_at(0), "; 2 connections served"));
+	move_as(&p, TENT_INTENT_FOREGROUND_GET);
+	assert_non_null(strstr(rdma_facts_at(0), "; 2 connections served"));
+	rdma_pair_close(&other);
+	rdma_pair_end(&p);
+}
+
 static void the_plan_names_the_pool(void **state)
 {
 	const char *pool, *effective;
@@ -247,6 +286,7 @@ int main(void)
 		cmocka_unit_test(a_rail_that_is_not_used_says_why),
 		cmocka_unit_test(what_keeps_a_request_from_rdma_is_said),
 		cmocka_unit_test(a_pool_has_queue_pairs_with_its_traffic_class_at_either_end),
+		cmocka_unit_test(tenants_share_no_queue_pair_of_a_pool),
 		cmocka_unit_test(the_plan_names_the_pool),
 		cmocka_unit_test(other_pools_take_a_new_start),
 	};
