@@ -99,6 +99,11 @@ static int reopen(int fd, int flags)
 	return new;
 }
 
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+	return a > b ? a : b;
+}
+
 /* 0: O_DIRECT is not for this file. */
 static uint32_t direct_align(int fd)
 {
@@ -110,7 +115,7 @@ static uint32_t direct_align(int fd)
 	    x.stx_mask & STATX_DIOALIGN) {
 		if (!x.stx_dio_offset_align)
 			return 0;
-		align |= x.stx_dio_offset_align | x.stx_dio_mem_align;
+		align = larger(align, larger(x.stx_dio_offset_align, x.stx_dio_mem_align));
 	}
 #endif
 	return align & (align - 1) ? 0 : align;
