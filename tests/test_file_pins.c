@@ -4,11 +4,11 @@
  * and again, never more than there are places for, and never beyond its own end.
  */
 #define _GNU_SOURCE
-#include <sched.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include "tests/common/pinned.h"
 #include "tests/test_file_fix.h"
 
 #define PIECES (2 * FILE_PINS)
@@ -29,20 +29,6 @@ static void map_pieces(uint8_t *at)
 	close(fd);
 }
 
-/* What the kernel says that this process has pinned. */
-static long pinned_kib(void)
-{
-	FILE *f = fopen("/proc/self/status", "re");
-	char line[128];
-	long kib = -1;
-
-	assert_non_null(f);
-	while (kib < 0 && fgets(line, sizeof(line), f))
-		sscanf(line, "VmPin: %ld kB", &kib);
-	fclose(f);
-	return kib;
-}
-
 static int begin(void **state)
 {
 	uint64_t size = (uint64_t)PIECES * FILE_PIN_BYTES;
@@ -56,8 +42,7 @@ static int begin(void **state)
 	fix->local.addr = fix->memory;
 	fix->local.end = fix->local.base + size;
 	fix->local.backing = fix;	/* it is of a memory file */
-	while (pinned_kib())	/* a ring that was closed is given up a little later */
-		sched_yield();
+	await_nothing_pinned();
 	return 0;
 }
 

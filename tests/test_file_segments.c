@@ -21,6 +21,7 @@
 #include <tent/rules.h>
 
 #include "tests/common/engine_fix.h"
+#include "tests/common/pinned.h"
 
 #define SIZE (2u << 20)
 #define STRANGER 54321u
@@ -403,6 +404,34 @@ static void queries_and_explain_show_it(void **state)
 	user_stop(&u);
 }
 
+/* This process is its engine. */
+static void memory_that_is_used_again_is_pinned_until_it_is_unregistered(void **state)
+{
+	struct tent_completion c;
+	tent_segment_id_t id;
+	struct user u;
+	int direct_fd;
+
+	(void)state;
+	user_start(&u, false);
+	direct_fd = open(u.path, O_RDWR | O_DIRECT | O_CLOEXEC);
+	if (direct_fd < 0) {
+		user_stop(&u);
+		skip();		/* this file system knows no O_DIRECT */
+	}
+	close(direct_fd);
+	id = open_it(&u);
+	await_nothing_pinned();
+	for (int i = 0; i < 8; i++) {
+		c = move(&u, i & 1 ? TENT_OPCODE_READ : TENT_OPCODE_WRITE, 0, id, 0, SIZE / 2);
+		moved(&c, SIZE / 2);
+	}
+	assert_int_equal(pinned_kib(), SIZE / 1024);
+	assert_int_equal(tent_client_unregister(u.client, u.memory, SIZE), 0);
+	assert_int_equal(pinned_kib(), 0);
+	user_stop(&u);
+}
+
 static void off(struct engine_config *c)
 {
 	c->file_enable = false;
@@ -449,6 +478,7 @@ int main(void)
 		cmocka_unit_test(a_closed_handle_is_stale_and_comes_not_back),
 		cmocka_unit_test(info_tells_how_long_the_file_is),
 		cmocka_unit_test(queries_and_explain_show_it),
+		cmocka_unit_test(memory_that_is_used_again_is_pinned_until_it_is_unregistered),
 	};
 	const struct CMUnitTest by_threads[] = { TESTS };
 	const struct CMUnitTest without[] = {
