@@ -219,9 +219,9 @@ void options_of_memory_are_the_librarys_to_refuse(void **)
 	o.permission = Permission(3);
 	assert_true(s.engine.allocate(4096, o).status().code() == ErrorCode::ENUM);
 	o.permission = Permission::GLOBAL_READ_ONLY;
-	o.transport_type = TransportType::RDMA;
+	o.transport_type = TransportType::MNNVL;
 	assert_true(s.engine.allocate(4096, o).status().code() == ErrorCode::UNSUPPORTED);
-	o.transport_type = TransportType::SHM;
+	o.transport_type = TransportType::RDMA;
 	assert_non_null(s.engine.allocate(4096, o).value().data());
 }
 
