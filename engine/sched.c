@@ -317,21 +317,43 @@ static void take_back(struct poller *p, struct transfer *t)
 	finish(p, t);
 }
 
+#define BACK_RUN 64u	/* that are completed together */
+
+/* Those from t on that are of its ring; returns the first that is not. */
+static struct transfer *take_back_run(struct poller *p, struct transfer *t)
+{
+	struct transfer *ended[BACK_RUN], *next;
+	struct ring_state *r = t->ring;
+	uint32_t n = 0, gone = 0;
+
+	for (; t && t->ring == r && n < BACK_RUN; t = next) {
+		next = t->next;
+		gone++;
+		if (likely(t->status != TENT_STATUS_FAILED) || !failover(p, t))
+			ended[n++] = t;
+	}
+	r->nr_posted -= gone;
+	p->nr_posted -= gone;
+	if (n)
+		complete_run(p, r, ended, n, ticks_now());
+	return t;
+}
+
 bool sched_poll(struct poller *p)
 {
 	bool any = false;
 
 	for (uint32_t i = 0; i < p->nr_queues; i++) {
 		struct backend_queue *q = p->queues[i];
-		struct transfer *t = q->ops->poll ? q->ops->poll(q) : NULL, *next;
+		struct transfer *t = q->ops->poll ? q->ops->poll(q) : NULL;
 
 		any |= q->moved;
 		q->moved = false;
-		for (; t; t = next) {
-			next = t->next;
+		any |= t != NULL;
+		while (t && t->next)
+			t = take_back_run(p, t);
+		if (t)
 			take_back(p, t);
-			any = true;
-		}
 	}
 	return any;
 }
