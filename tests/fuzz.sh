@@ -1,11 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs libFuzzer programs, each for TENT_FUZZ_SECONDS (60) or, from a fixed seed, for
-# TENT_FUZZ_RUNS inputs, keeping what they found under $B/fuzz/corpus. Stops at the
-# first crash.
-set -eu
-limit="-max_total_time=${TENT_FUZZ_SECONDS:-60}"
-[ -z "${TENT_FUZZ_RUNS:-}" ] || limit="-seed=1 -runs=$TENT_FUZZ_RUNS"
+# Runs libFuzzer programs, two at a time, each for TENT_FUZZ_SECONDS (60) from TENT_FUZZ_SEED
+# (0: another each time), keeping what they found under $B/fuzz/corpus. Stops at the first
+# crash.
+set -eum	# with job control: see run.sh
+limit="-max_total_time=${TENT_FUZZ_SECONDS:-60} -seed=${TENT_FUZZ_SEED:-0}"
 [ $# -gt 0 ] || { echo "fuzz: there is no target"; exit 1; }
 
 # Words that a random text would take ages to guess.
@@ -96,14 +95,36 @@ seed() { # NAME CORPUS
 	esac
 }
 
-for program; do
-	name=$(basename "$program")
-	corpus=$B/fuzz/corpus/$name
+declare -A name=()	# by the pid of what runs now
+
+start() { # PROGRAM
+	local name_of corpus
+	name_of=$(basename "$1")
+	corpus=$B/fuzz/corpus/$name_of
 	mkdir -p "$corpus"
-	seed "$name" "$corpus"
-	echo "== $name $limit"
-	"$program" -len_control=0 -max_len=4000 $limit -timeout=30 -print_final_stats=1 -verbosity=0 \
-		-dict="$B/fuzz/words" -artifact_prefix="$corpus.crash-" "$corpus" 2>&1 | tail -12
-	[ "${PIPESTATUS[0]}" = 0 ] || { echo "FAILED: $name, see $corpus.crash-*"; exit 1; }
+	seed "$name_of" "$corpus"
+	"$1" -len_control=0 -max_len=4000 $limit -timeout=30 -print_final_stats=1 -verbosity=0 \
+		-dict="$B/fuzz/words" -artifact_prefix="$corpus.crash-" "$corpus" \
+		> "$B/fuzz/$name_of.log" 2>&1 < /dev/null &
+	name[$!]=$name_of
+}
+
+# Waits for the next end.
+finish() {
+	local pid rc=0 ended
+	wait -n -p pid "${!name[@]}" || rc=$?
+	ended=${name[$pid]}
+	unset "name[$pid]"
+	echo "== $ended $limit"
+	tail -n 12 "$B/fuzz/$ended.log"
+	[ $rc = 0 ] || { echo "FAILED: $ended, see $B/fuzz/corpus/$ended.crash-*"; exit 1; }
+}
+
+trap '[ ${#name[@]} = 0 ] || kill "${!name[@]}"' EXIT
+trap 'exit 130' INT TERM
+for program; do
+	[ ${#name[@]} -lt 2 ] || finish
+	start "$program"
 done
+while [ ${#name[@]} -gt 0 ]; do finish; done
 echo "== $# fuzz targets, no crash"
