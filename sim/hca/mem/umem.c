@@ -124,6 +124,8 @@ __attribute__((constructor(FORK_INNER_LOCK))) static void watch_forks(void)
 	pthread_atfork(fork_prepare, fork_parent, fork_child);
 }
 
+#define PROGRAM_END (1ull << 48) /* no program has memory above, unless it asks for that */
+
 static int umem_create(struct umem **out, uint64_t address, uint64_t length)
 {
 	uint64_t nr_pins = (length - 1) / PIN_BYTES_MAX + 1;
@@ -131,6 +133,8 @@ static int umem_create(struct umem **out, uint64_t address, uint64_t length)
 
 	if (!length || address + length < address || length > SIZE_MAX / 2)
 		return -EINVAL;
+	if (address + length > PROGRAM_END)
+		return -EFAULT;	/* before there is a book of so many pins */
 	fault_install();
 	m = calloc(1, sizeof(*m) + nr_pins * sizeof(m->pins[0]));
 	if (!m)

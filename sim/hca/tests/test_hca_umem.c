@@ -76,6 +76,7 @@ static void what_is_not_there_is_refused(void **state)
 	assert_int_equal(umem_pin(&m, 0, 10, true), -EFAULT);
 	assert_int_equal(umem_pin(&m, 0x8000000000000000, 10, true), -EFAULT);
 	assert_int_equal(umem_pin(&m, 0xffffffff80000000, 10, false), -EFAULT);
+	assert_int_equal(umem_pin(&m, 4096, SIZE_MAX / 4, false), -EFAULT);
 	munmap(p + PAGE, PAGE);
 	assert_int_equal(umem_pin(&m, (uintptr_t)p, PAGE + 1, true), -EFAULT);
 	assert_int_equal(mprotect(p, PAGE, PROT_READ), 0);
