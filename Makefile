@@ -291,7 +291,7 @@ CUDA_H	:= $(firstword $(wildcard $(addsuffix /include/cuda.h,$(CUDA_HOME) $(CUDA
 $(B)/tests/test_cuda_api.o $(B)/sim/cuda/tests/test_cuda_calls.o: ALL_CFLAGS += $(if $(CUDA_H),-isystem $(dir $(CUDA_H)))
 # On software devices, which the program has its own child run on.
 $(addprefix $(B)/tests/test_,dv_device dv_qp dv_reference rdma_faults rdma_hosts rdma_load \
-	rdma_plan rdma_rails fenced_rdma): | $(SIM)
+	rdma_obstacles rdma_plan rdma_rails fenced_rdma): | $(SIM)
 $(B)/tests/test_cpp $(B)/tests/examples/cpp_api: LDLIBS += -lstdc++
 # The replay program's own parts are tested too.
 $(B)/tests/test_replay: $(addprefix $(B)/perf/,replay_objs/trace.o replay_objs/pool.o \
