@@ -307,6 +307,14 @@ static void link_ready(struct engine *e, struct event_source *s)
 
 /* ---- life -------------------------------------------------------------- */
 
+/* Left alone, the kernel would take megabytes for who does not read. */
+static void bound_unread(int fd)
+{
+	const int size = LINK_SOCKET_MAX;
+
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+}
+
 static void insert(struct engine *e, struct link *l)
 {
 	l->next = e->links.list;
@@ -329,6 +337,7 @@ struct link *link_create(struct engine *e, int fd, const char *from, struct engi
 		close(fd);
 		return NULL;
 	}
+	bound_unread(fd);
 	l->fd = fd;
 	l->peer = peer;
 	l->state = peer ? LINK_CALLING : LINK_HELLO;
@@ -341,13 +350,11 @@ struct link *link_create(struct engine *e, int fd, const char *from, struct engi
 
 /* What it did not read is dropped with the connection: the kernel would keep it, and
  * try for minutes. */
-static void close_socket(const struct link *l)
+static void drop_unread(const struct link *l)
 {
 	const struct linger abort = { .l_onoff = 1, .l_linger = 0 };
 
-	if (l->out_used)
-		setsockopt(l->fd, SOL_SOCKET, SO_LINGER, &abort, sizeof(abort));
-	close(l->fd);
+	setsockopt(l->fd, SOL_SOCKET, SO_LINGER, &abort, sizeof(abort));
 }
 
 void link_end(struct engine *e, struct link *l, const char *why)
@@ -360,7 +367,9 @@ void link_end(struct engine *e, struct link *l, const char *why)
 	if (why)
 		snprintf(all->last_fault, sizeof(all->last_fault), "%s: %s", l->from, why);
 	control_unwatch(e, &l->source);
-	close_socket(l);
+	if (l->out_used)
+		drop_unread(l);
+	close(l->fd);
 	*l->at = l->next;
 	if (l->next)
 		l->next->at = l->at;
@@ -376,4 +385,11 @@ void link_end(struct engine *e, struct link *l, const char *why)
 	all->dead = l;
 	if (l->peer)
 		peer_is_down(e, l->peer, why ? why : "it closed the connection");
+}
+
+void link_abort(struct engine *e, struct link *l, const char *why)
+{
+	if (!l->over)
+		drop_unread(l);
+	link_end(e, l, why);
 }

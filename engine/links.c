@@ -115,7 +115,7 @@ static void patrol_link(struct engine *e, struct link *l, uint64_t now)
 		if (now - l->opened_ns >= LINK_HELLO_NS)
 			link_end(e, l, "it did not say in time who it is");
 	} else if (silent >= LINK_DEAD_AFTER * keepalive) {
-		link_end(e, l, "it is silent");
+		link_abort(e, l, "it is silent");
 	} else if (silent >= keepalive && (!l->asked_ns || now - l->asked_ns >= keepalive)) {
 		l->asked_ns = now;
 		link_send(e, l, json_pack("{s:s}", "type", "ping"));

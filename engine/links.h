@@ -30,7 +30,8 @@
 
 #define LINK_HELLO_NS 5000000000ull	/* from connect to hello, at most */
 #define LINK_DEAD_AFTER 3u		/* keepalives without a byte */
-#define LINK_OUT_MAX (256u << 10)	/* unread bytes of one link, frames included */
+#define LINK_OUT_MAX (256u << 10)	/* unread bytes of one link, frames included, and */
+#define LINK_SOCKET_MAX (128 << 10)	/* as many again in its socket: it doubles this */
 
 struct engine;
 struct engine_peer;
@@ -119,6 +120,8 @@ struct link *link_create(struct engine *e, int fd, const char *from,
 /* Ends it. why: a sentence for the log of links, or NULL: nothing is wrong. May be
  * called from inside of anything: it is freed later. */
 void link_end(struct engine *e, struct link *l, const char *why);
+/* The same, and what is on its way to the other end is dropped. */
+void link_abort(struct engine *e, struct link *l, const char *why);
 /* Queues a frame; takes the reference. Ends the link when its reader does not read. */
 void link_send(struct engine *e, struct link *l, json_t *frame);
 /* Ends it with a last word; why as for link_end(). */

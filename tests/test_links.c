@@ -373,35 +373,6 @@ static void who_does_not_say_hello_in_time_is_left(void **state)
 	wire_close(&w);
 }
 
-/* It asks and never reads: what it is owed is bounded, and nobody else waits. */
-static void who_does_not_read_is_left(void **state)
-{
-	struct wire honest, w;
-	size_t size, used = 0;
-	uint8_t *ping = frame_bytes(json_pack("{s:s}", "type", "ping"), &size), many[4096];
-	struct engine_address a;
-	struct engine_fix f;
-
-	(void)state;
-	engine_fix_start(&f, patient);
-	a = wire_address(&f);
-	for (; used + size <= sizeof(many); used += size)
-		memcpy(many + used, ping, size);
-	wire_join(&honest, &a, 8);
-	wire_dial_small(&w, &a);
-	wire_send(&w, wire_hello(9));
-	json_decref(wire_expect(&w, "hello"));
-	/* The engine reads on until it has closed its end. */
-	while (wire_write(&w, many, used))
-		wire_ping(&honest);
-	wire_expect_fault(&f, "does not read");
-	wire_ping(&honest);
-	wire_close(&w);
-	wire_close(&honest);
-	engine_fix_stop(&f);
-	free(ping);
-}
-
 /* ---- where it listens -------------------------------------------------- */
 
 /* How an engine of that configuration starts: 0 and its notices, or the sentence. */
@@ -558,7 +529,6 @@ int main(void)
 		cmocka_unit_test(a_crowd_of_the_silent_keeps_nobody_out),
 		cmocka_unit_test(a_silent_peer_is_asked_and_then_left),
 		cmocka_unit_test(who_does_not_say_hello_in_time_is_left),
-		cmocka_unit_test(who_does_not_read_is_left),
 		cmocka_unit_test(a_port_that_was_asked_for_is_taken_or_an_error),
 		cmocka_unit_test(a_port_that_was_left_open_moves_on_and_says_so),
 		cmocka_unit_test(a_daemon_listens_on_this_host_unless_told_otherwise),

@@ -409,32 +409,6 @@ static void who_is_slow_to_prove_anything_is_left_in_time(void **state)
 	wire_close(&proven);
 }
 
-static void who_does_not_read_is_left(void **state)
-{
-	size_t size;
-	uint8_t *ping = frame_bytes(json_pack("{s:s}", "type", "ping"), &size);
-	struct engine_fix f;
-	struct engine_address a;
-	struct wire honest, w;
-
-	(void)state;
-	engine_fix_start(&f, with_secret);
-	a = wire_address(&f);
-	join(&honest, &a, 8);
-	wire_dial_small(&w, &a);
-	introduce(&w, 9);
-	/* The engine reads on until it has closed its end. */
-	for (int i = 0; wire_write(&w, ping, size); i++)
-		if (i % 100 == 99)
-			wire_ping(&honest);
-	free(ping);
-	wire_expect_fault(&f, "does not read");
-	wire_ping(&honest);
-	wire_close(&w);
-	wire_close(&honest);
-	engine_fix_stop(&f);
-}
-
 /* ---- where it listens -------------------------------------------------- */
 
 static int start(const struct engine_config *c, char text[512])
@@ -498,7 +472,6 @@ int main(void)
 		cmocka_unit_test(a_hundred_shake_hands_at_once),
 		cmocka_unit_test(a_crowd_that_proves_nothing_keeps_nobody_out),
 		cmocka_unit_test(who_is_slow_to_prove_anything_is_left_in_time),
-		cmocka_unit_test(who_does_not_read_is_left),
 		cmocka_unit_test(a_daemon_with_a_secret_listens_anywhere),
 		cmocka_unit_test(a_secret_that_cannot_be_used_keeps_the_engine_from_starting),
 	};

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -42,10 +44,10 @@ struct engine_address wire_address(const struct engine_fix *f)
 	return n.engine;
 }
 
-void wire_expect_fault(const struct engine_fix *f, const char *text)
+char *wire_fault(const struct engine_fix *f)
 {
 	struct tent_client *c;
-	char *answer = NULL;
+	char *answer = NULL, *fault;
 	json_t *root;
 
 	assert_int_equal(tent_client_observe(f->path, &c), 0);
@@ -54,10 +56,19 @@ void wire_expect_fault(const struct engine_fix *f, const char *text)
 	root = json_loads(answer, 0, NULL);
 	free(answer);
 	assert_non_null(root);
-	if (!strstr(json_string_value(json_object_get(root, "last_fault")), text))
-		fail_msg("\"%s\" is not \"%s\"",
-			 json_string_value(json_object_get(root, "last_fault")), text);
+	fault = strdup(json_string_value(json_object_get(root, "last_fault")));
 	json_decref(root);
+	assert_non_null(fault);
+	return fault;
+}
+
+void wire_expect_fault(const struct engine_fix *f, const char *text)
+{
+	char *fault = wire_fault(f);
+
+	if (!strstr(fault, text))
+		fail_msg("\"%s\" is not \"%s\"", fault, text);
+	free(fault);
 }
 
 void wire_secret_file(char path[64], const char *secret)
@@ -76,6 +87,7 @@ static void dial(struct wire *w, const struct engine_address *a, int room)
 	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
 	struct addrinfo *to;
 	char port[8];
+	int yes = 1;
 
 	memset(w, 0, sizeof(*w));
 	frame_reader_init(&w->reader, FRAME_MAX);
@@ -85,6 +97,7 @@ static void dial(struct wire *w, const struct engine_address *a, int room)
 	assert_true(w->fd >= 0);
 	if (room)
 		setsockopt(w->fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room));
+	setsockopt(w->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
 	if (connect(w->fd, to->ai_addr, to->ai_addrlen) < 0)
 		fail_msg("connect: %s", strerror(errno));
 	freeaddrinfo(to);

@@ -25,14 +25,16 @@ void wire_tune(struct engine_config *c);
 void wire_set(struct engine_config *c, const char *key, const char *value);
 /* Where the engine listens. */
 struct engine_address wire_address(const struct engine_fix *f);
-/* Why the last link ended that the engine ended for a reason holds that text. */
+/* Why the last link ended that the engine ended for a reason, or "". To be freed. */
+char *wire_fault(const struct engine_fix *f);
+/* That has this text in it. */
 void wire_expect_fault(const struct engine_fix *f, const char *text);
 /* A file of that name, NUL-terminated in path, that holds a secret. */
 void wire_secret_file(char path[64], const char *secret);
 
 void wire_dial(struct wire *w, const struct engine_address *a);
-/* The same, to receive few bytes before it is read. Made so after the connection it would
- * lose what confirms what it sent, and be silent. */
+/* The same, to receive few bytes before it is read. Once these have come it may lose what
+ * confirms what it sent: it must have sent all by then. */
 void wire_dial_small(struct wire *w, const struct engine_address *a);
 void wire_close(struct wire *w);
 /* Speaks TLS from now on, as the end that called. NULL, or what is wrong. */
