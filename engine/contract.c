@@ -87,13 +87,12 @@ static uint32_t kind_of(const struct contract *c, uint8_t intent, uint8_t asked,
 /* For contract.chosen. */
 static uint8_t choose_early(const struct contract *c, uint8_t intent, uint8_t priority, bool far)
 {
-	const struct policy_question q = {
-		.intent = intent, .priority = priority, .same_machine = !far,
-	};
+	struct policy_question q = policy_question(intent, priority, 0, NULL, NULL);
 	const struct policy *p;
 	uint16_t rule;
 	bool lowered;
 
+	q.same_machine = !far;
 	if (!c->listed || !policies_ignore_length(c, &q))
 		return 0;
 	p = contract_choose(c, &q, &rule, &lowered);

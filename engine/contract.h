@@ -93,14 +93,36 @@ struct policy_question {
 	const char *name;	/* not terminated */
 	uint32_t name_length;	/* 0: it names none */
 	uint8_t intent, priority; /* effective */
+	uint8_t local, remote;	/* POLICY_CPU and so on: what the bytes lie in */
 	bool file, same_machine;
 	uint64_t length;
 };
+
+/* What a file lies on is nobody's memory. */
+static inline uint8_t policy_memory(const struct region *r)
+{
+	return r && r->file ? POLICY_UNKNOWN : r && r->is_gpu ? POLICY_CUDA : POLICY_CPU;
+}
+
+/* Of a request that names none. Ends that are not known, NULL, are memory of this host. */
+static inline struct policy_question
+policy_question(uint8_t intent, uint8_t priority, uint64_t length, const struct region *local,
+		const struct region *remote)
+{
+	return (struct policy_question){
+		.intent = intent, .priority = priority, .length = length,
+		.local = policy_memory(local), .remote = policy_memory(remote),
+		.file = remote && remote->file, .same_machine = !(remote && remote->far),
+	};
+}
 
 /* Chooses the policy: the named one, else the first that fits and that the tenant may
  * use. NULL with *rule 0: none is configured. *lowered: the name did not count. */
 const struct policy *contract_choose(const struct contract *c, const struct policy_question *q,
 				     uint16_t *rule, bool *lowered);
+
+/* Would contract_choose() say the same for every length? q names no policy. */
+bool policies_ignore_length(const struct contract *c, const struct policy_question *q);
 
 /* What stands against the name that a request has: 0, POLICY_UNKNOWN or POLICY_DENIED. */
 uint16_t contract_name_rule(const struct contract *c, const struct policy_question *q);

@@ -11,16 +11,15 @@ static bool fits_segment(const struct policy *p, bool file)
 	return p->segment == POLICY_ANY_SEGMENT || (p->segment == POLICY_FILE_SEGMENT) == file;
 }
 
-/* All memory of this build is the host's; what a file lies on is nobody's memory. */
-static bool fits_memory(uint8_t filter, bool file)
+static bool fits_memory(uint8_t filter, uint8_t memory)
 {
-	return filter == POLICY_ANY_MEMORY || filter == (file ? POLICY_UNKNOWN : POLICY_CPU);
+	return filter == POLICY_ANY_MEMORY || filter == memory;
 }
 
 static bool fits_but_for_length(const struct policy *p, const struct policy_question *q)
 {
-	return fits_segment(p, q->file) && fits_memory(p->local, false) &&
-	       fits_memory(p->remote, q->file) &&
+	return fits_segment(p, q->file) && fits_memory(p->local, q->local) &&
+	       fits_memory(p->remote, q->remote) &&
 	       (!p->machine || (p->machine == POLICY_SAME_MACHINE) == q->same_machine) &&
 	       (!p->priority || p->priority == q->priority) &&
 	       (p->intent < 0 || p->intent == q->intent);

@@ -13,7 +13,4 @@ struct contract_set {
 	struct contract contracts[];	/* as config.tenants, and one for nobody */
 };
 
-/* Would contract_choose() say the same for every length? q names no policy. */
-bool policies_ignore_length(const struct contract *c, const struct policy_question *q);
-
 #endif /* TENT_ENGINE_CONTRACT_SET_H */

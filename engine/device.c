@@ -79,7 +79,8 @@ static int check_location(struct engine *e, struct client *c, struct region *r)
 	    !strcmp(r->location, "*")) {
 		if (r->device)
 			snprintf(r->location, sizeof(r->location), "cuda:%u", r->device->number);
-		return r->device != NULL;
+		r->is_gpu = r->device != NULL;
+		return r->is_gpu;
 	}
 	refuse_location(e, c, r);
 	device_region_close(e, r);

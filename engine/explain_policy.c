@@ -13,15 +13,13 @@
 /* The one it went by. rule: what its name met with, or 0. */
 static const struct policy *policy_of(const struct explained *x, uint16_t *rule)
 {
-	struct policy_question q = {
-		.name = x->cell, .name_length = x->name_length, .intent = transfer_intent(x->t),
-		.priority = x->t->priority, .length = x->t->length,
-		.file = x->t->remote && x->t->remote->file,
-		.same_machine = !(x->t->remote && x->t->remote->far),
-	};
+	struct policy_question q = policy_question(transfer_intent(x->t), x->t->priority,
+						   x->t->length, x->t->local, x->t->remote);
 	uint16_t none;
 	bool lowered;
 
+	q.name = x->cell;
+	q.name_length = x->name_length;
 	*rule = x->contract && q.name_length ? contract_name_rule(x->contract, &q) : 0;
 	return x->contract ? contract_choose(x->contract, &q, &none, &lowered) : NULL;
 }

@@ -94,10 +94,8 @@ static bool may_go_on(const struct poller *p, const struct transfer *t)
 /* By the contract of now. One that names a policy has its list with it. */
 static struct plan_list list_of(const struct contract *c, const struct transfer *t)
 {
-	const struct policy_question q = {
-		.intent = transfer_intent(t), .priority = t->priority, .length = t->length,
-		.file = t->remote->file, .same_machine = !t->remote->far,
-	};
+	const struct policy_question q = policy_question(transfer_intent(t), t->priority,
+							 t->length, t->local, t->remote);
 	uint16_t rule;
 	bool lowered;
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "engine/device.h"
 #include "engine/peers.h"
 #include "engine/region_table.h"
 #include "engine/wired.h"
@@ -191,6 +192,7 @@ static bool read_row(const json_t *row, const struct region *before, struct regi
 				  json_array_get(row, 1));
 	const json_t *permission = json_array_get(row, 2);
 	json_int_t number = json_integer_value(permission);
+	uint32_t gpu;
 	uint64_t base, length;
 	bool good = named && json_array_size(row) == ROW && frame_u64(named, "base", &base) &&
 		    frame_u64(named, "length", &length) && length &&
@@ -204,6 +206,7 @@ static bool read_row(const json_t *row, const struct region *before, struct regi
 		return false;
 	r->base = base;
 	r->permission = (uint8_t)number;
+	r->is_gpu = device_location(r->location, &gpu);
 	return !before || before->base < base || (before->base == base && before->end < r->end);
 }
 

@@ -447,7 +447,7 @@ static void keep_way(struct bench *b, const struct tent_slot *s, const struct tr
 
 	if (!b->by_ways || !t->queue || !t->remote->far)
 		return;
-	if (c && (!c->chosen[1][place] || c->kinds[place] & KIND_NOTED))
+	if (c && !contract_lasts(c, place, t))
 		return;
 	way_keep(b->hints, &(struct region_way){
 		.local = t->local, .remote = t->remote, .kind = kind, .queue = t->queue,

@@ -3,17 +3,6 @@
  * wants, against what its tenant may have. Every request is looked at by itself. */
 #include "engine/judge.h"
 
-static struct policy_question question_of(const struct wanted *w, const char *cell,
-					  uint8_t priority, uint64_t length,
-					  const struct transfer *t)
-{
-	return (struct policy_question){
-		.name = cell, .name_length = (uint32_t)w->policy_length,
-		.intent = (uint8_t)w->intent, .priority = priority, .length = length,
-		.file = t->remote->file, .same_machine = !t->remote->far,
-	};
-}
-
 /* One that would never find room among its tenant's. */
 static struct fault bounds_fault(const struct qos_terms *terms, uint64_t length)
 {
@@ -49,6 +38,11 @@ static void set_policy(const struct contract *c, const struct policy *p, struct 
 	*list = contract_list(c, p);
 }
 
+static bool has_gpu(const struct transfer *t)
+{
+	return t->local->is_gpu | t->remote->is_gpu;
+}
+
 /* Where it may go. The rule against it, or 0; and the flags of what it was denied. */
 static uint16_t list_for(const struct bench *b, const struct wanted *w, const char *cell,
 			 uint64_t length, struct transfer *t, struct plan_list *list)
@@ -60,7 +54,7 @@ static uint16_t list_for(const struct bench *b, const struct wanted *w, const ch
 	uint16_t rule;
 	bool lowered;
 
-	if (!w->policy_length && !t->remote->file) {
+	if (!w->policy_length && !t->remote->file && !has_gpu(t)) {
 		uint8_t chosen = c->chosen[t->remote->far != NULL][kind - c->kinds];
 
 		if (chosen) {
@@ -68,11 +62,25 @@ static uint16_t list_for(const struct bench *b, const struct wanted *w, const ch
 			return 0;
 		}
 	}
-	q = question_of(w, cell, *kind >> 16 & 0xff, length, t);
+	q = policy_question((uint8_t)w->intent, *kind >> 16 & 0xff, length, t->local, t->remote);
+	q.name = cell;
+	q.name_length = (uint32_t)w->policy_length;
 	p = contract_choose(c, &q, &rule, &lowered);
 	t->flags |= lowered ? TENT_CQE_F_POLICY_DOWNGRADED : 0;
 	set_policy(c, p, t, list);
 	return rule;
+}
+
+bool contract_lasts(const struct contract *c, uint32_t place, const struct transfer *t)
+{
+	struct policy_question q;
+
+	if (c->kinds[place] & KIND_NOTED)
+		return false;
+	if (!has_gpu(t))
+		return c->chosen[1][place];
+	q = policy_question(transfer_intent(t), t->priority, 0, t->local, t->remote);
+	return policies_ignore_length(c, &q);
 }
 
 struct fault contract_fault(struct bench *b, const struct wanted *w, const char *cell,

@@ -82,5 +82,8 @@ struct fault fields_fault(const struct bench *b, const struct tent_slot *s,
  * ends; gets its queue, and the flags of what it was denied. */
 struct fault contract_fault(struct bench *b, const struct wanted *w, const char *cell,
 			    uint64_t length, struct transfer *t);
+/* Would all between the same ends whose word is at this place of the contract's kinds go
+ * where t goes, if they name no policy? */
+bool contract_lasts(const struct contract *c, uint32_t place, const struct transfer *t);
 
 #endif /* TENT_ENGINE_JUDGE_H */

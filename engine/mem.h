@@ -93,6 +93,7 @@ struct region {
 	bool internal;
 	bool shareable;		/* addr is memory of a sealed memfd or of our own process */
 	bool dropped;		/* POLLER_DROP_REGION is under way; control thread's */
+	bool is_gpu;		/* what policies call "cuda", here or far away */
 	uint32_t refs;		/* registrations of the same range; control thread's */
 	char location[64];
 	void *backing;		/* engine/memory.c: the mapping of a memory file, to release */

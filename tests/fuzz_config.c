@@ -23,7 +23,7 @@ static void ask(const struct contract *c, const struct tenant_rules *t, uint32_t
 	const struct policy_question q = {
 		.name = c->set->config.policies[0].name, .name_length = name_length,
 		.intent = TENT_INTENT_FOREGROUND_GET, .priority = TENT_PRIORITY_HIGH,
-		.same_machine = true, .length = 4096,
+		.local = POLICY_CPU, .remote = POLICY_CPU, .same_machine = true, .length = 4096,
 	};
 	const struct policy *p;
 	uint16_t rule;

@@ -263,6 +263,69 @@ static void explain_says_which_gpu_and_how(void **state)
 	release(f, p);
 }
 
+/* ---- policies --------------------------------------------------------------- */
+
+static const char by_memory[] =
+	"{\"policy\":["
+	"{\"name\":\"gpus\",\"local_memory\":\"cuda\",\"remote_memory\":\"cuda\","
+	" \"transports\":[\"shm\"]},"
+	"{\"name\":\"from\",\"local_memory\":\"cuda\",\"remote_memory\":\"cpu\"},"
+	"{\"name\":\"to\",\"local_memory\":\"cpu\",\"remote_memory\":\"cuda\"},"
+	"{\"name\":\"host\",\"local_memory\":\"cpu\",\"remote_memory\":\"cpu\"}]}";
+
+static int start_by_memory(void **state)
+{
+	int rc;
+
+	setenv("MC_TENT_CONF", by_memory, 1);
+	rc = start(state, LIB_THREAD);
+	unsetenv("MC_TENT_CONF");
+	return rc;
+}
+
+static void expect_policy(struct lib_fix *f, const tent_request_v1_t *r, const char *name)
+{
+	json_t *root, *entry;
+	const char *policy;
+	char *text;
+
+	assert_int_equal(tent_explain_requests(f->engine, r, 1, sizeof(*r), 1, &text), 0);
+	root = json_loads(text, 0, NULL);
+	entry = json_array_get(json_object_get(root, "entries"), 0);
+	policy = json_string_value(json_object_get(json_object_get(entry, "effective"), "policy"));
+	assert_non_null(policy);
+	assert_string_equal(policy, name);
+	json_decref(root);
+	free(text);
+}
+
+static void policies_know_memory_of_gpus_from_that_of_the_host(void **state)
+{
+	struct lib_fix *f = *state;
+	uint64_t host = (uintptr_t)f->memory, p = allocate(f, "cuda:0", 8192);
+	const struct pair {
+		uint64_t source, target;
+		const char *policy;
+	} pairs[] = {
+		{ host, host + 4096, "host" }, { host, p, "to" }, { p, host, "from" },
+	};
+	tent_batch_id_t batch = tent_allocate_batch(f->engine, 1);
+	tent_request_v1_t none;
+
+	for (int i = 0; i < 2 * 3; i++) {
+		tent_request_v1_t r = request(TENT_OPCODE_WRITE, pairs[i % 3].source,
+					      pairs[i % 3].target, 100);
+
+		expect_policy(f, &r, pairs[i % 3].policy);
+		finish(f, submit(f, &r), TENT_STATUS_COMPLETED, 0);
+	}
+	none = request(TENT_OPCODE_WRITE, p, p + 4096, 100);
+	assert_int_not_equal(tent_submit_v1(f->engine, batch, &none, 1), 0);
+	refused(TENT_ERR_TRANSPORT, TENT_RULE_NO_TRANSPORT, "transport");
+	assert_int_equal(tent_free_batch(f->engine, batch), 0);
+	release(f, p);
+}
+
 /* ---- how it moves ----------------------------------------------------------- */
 
 /* Out of the host, over two GPUs, and back, at odd places; more than one copy takes. */
@@ -471,6 +534,7 @@ int main(int argc, char **argv)
 		WITH(a_range_is_refused_where_it_leaves_its_allocation, thread),
 		WITH(a_range_registered_twice_goes_when_both_have_gone, thread),
 		WITH(explain_says_which_gpu_and_how, thread),
+		WITH(policies_know_memory_of_gpus_from_that_of_the_host, by_memory),
 		WITH(bytes_go_round_by_two_gpus, thread),
 		WITH(bytes_go_round_by_two_gpus, caller),
 		WITH(a_copy_onto_itself_keeps_what_it_has_still_to_read, thread),

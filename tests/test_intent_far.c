@@ -67,6 +67,7 @@ static void move_away(struct far_world *w)
 		peer->regions[i].addr = NULL;
 		peer->regions[i].far = &w->end;
 	}
+	peer->regions[1].is_gpu = true;
 }
 
 static int far_setup(void **state)
@@ -214,6 +215,10 @@ static void what_others_may_only_read_is_written_by_nobody_who_has_read_it(void 
 
 static const char random_config[] =
 	"{\"policy\":["
+	"{\"name\":\"large-to-gpus\",\"remote_memory\":\"cuda\",\"min_size\":4096,"
+	" \"intent_type\":\"foreground_get\",\"transports\":[\"tcp\"]},"
+	"{\"name\":\"gpus\",\"remote_memory\":\"cuda\",\"intent_type\":\"migration\","
+	" \"transports\":[\"rdma\"]},"
 	"{\"name\":\"gets\",\"intent_type\":\"foreground_get\",\"transports\":[\"rdma\",\"tcp\"]},"
 	"{\"name\":\"large\",\"min_size\":4096,\"intent_type\":\"migration\","
 	" \"transports\":[\"tcp\"]},"
