@@ -92,7 +92,7 @@ FUZZERS	:= $(call progs,tests/fuzz_*.c sim/hca/tests/fuzz_*.c)
 # Tests that are scripts: they build, start and trace whole programs.
 SCRIPTS	:= tests/symbols.sh tests/abi.sh tests/readme_examples.sh tests/installed.sh tests/frozen.sh tests/foreign.sh \
 	   tests/vectors.sh tests/strace_busy.sh tests/replay.sh tests/replay_kills.sh tests/perf.sh \
-	   tests/rdma_capture.sh tests/rdma_perf.sh
+	   tests/rdma_capture.sh tests/rdma_perf.sh tests/gpu_report.sh
 
 all: $(LIBS) $(TOOLS) $(PERF)
 
