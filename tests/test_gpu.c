@@ -3,123 +3,7 @@
  * test_gpu.c - memory of GPUs through the C API, on the stand-in for the CUDA driver: which
  * memory it is, and how it moves. A touch by the CPU would end the program.
  */
-#include <jansson.h>
-#include <pthread.h>
-#include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include "ring/order.h"
-#include "tests/common/gpu_fix.h"
-#include "tests/common/lib_fix.h"
-
-#define HOST (24u << 20)
-#define CHUNK (2ul << 20)
-
-static const char *const quick[] = { "engine/request_timeout_ms=60000", NULL };
-
-static int start(void **state, enum lib_mode mode)
-{
-	struct lib_fix *f = calloc(1, sizeof(*f));
-
-	*state = f;
-	lib_fix_start(f, mode, HOST, mode == LIB_DAEMON ? NULL : quick);
-	return 0;
-}
-
-static int start_thread(void **state) { return start(state, LIB_THREAD); }
-static int start_caller(void **state) { return start(state, LIB_CALLER); }
-static int start_daemon(void **state) { return start(state, LIB_DAEMON); }
-
-static int stop(void **state)
-{
-	lib_fix_stop(*state);
-	free(*state);
-	return 0;
-}
-
-/* ---- requests --------------------------------------------------------------- */
-
-static tent_request_v1_t request(int opcode, uint64_t source, uint64_t target, uint64_t length)
-{
-	return (tent_request_v1_t){
-		.struct_size = TENT_REQUEST_V1_SIZE, .schema_version = TENT_REQUEST_SCHEMA_V1,
-		.opcode = opcode, .source = (void *)(uintptr_t)source,
-		.target_id = TENT_LOCAL_SEGMENT, .target_offset = target, .length = length,
-	};
-}
-
-static tent_batch_id_t submit(struct lib_fix *f, const tent_request_v1_t *r)
-{
-	tent_batch_id_t batch = tent_allocate_batch(f->engine, 1);
-
-	assert_int_not_equal(batch, TENT_INVALID_BATCH);
-	if (tent_submit_v1(f->engine, batch, r, 1))
-		fail_msg("%s", lib_fix_error().message);
-	return batch;
-}
-
-static void finish(struct lib_fix *f, tent_batch_id_t batch, int status, uint32_t rule)
-{
-	tent_error_info_t why = { .size = sizeof(why) };
-
-	assert_int_equal(lib_fix_wait(f->engine, batch).status, status);
-	if (rule) {
-		assert_int_equal(tent_task_error(f->engine, batch, 0, &why), 0);
-		assert_int_equal(why.rule, rule);
-	}
-	assert_int_equal(tent_free_batch(f->engine, batch), 0);
-}
-
-static void move(struct lib_fix *f, int opcode, uint64_t source, uint64_t target, uint64_t length)
-{
-	tent_request_v1_t r = request(opcode, source, target, length);
-
-	finish(f, submit(f, &r), TENT_STATUS_COMPLETED, 0);
-}
-
-static uint64_t allocate(struct lib_fix *f, const char *location, size_t size)
-{
-	void *p = NULL;
-
-	if (tent_allocate_memory(f->engine, &p, size, location) ||
-	    tent_register_memory(f->engine, p, size))
-		fail_msg("%s", lib_fix_error().message);
-	return (uintptr_t)p;
-}
-
-static void release(struct lib_fix *f, uint64_t address)
-{
-	assert_int_equal(tent_free_memory(f->engine, (void *)(uintptr_t)address), 0);
-}
-
-static int enlist(struct lib_fix *f, uint64_t address, size_t size, const char *location)
-{
-	tent_memory_options_t o = { .permission = TENT_PERM_GLOBAL_READ_WRITE };
-
-	strcpy(o.location, location);
-	return tent_register_memory_ex(f->engine, (void *)(uintptr_t)address, size, &o);
-}
-
-static void retire(struct lib_fix *f, uint64_t address, size_t size)
-{
-	assert_int_equal(tent_unregister_memory(f->engine, (void *)(uintptr_t)address, size), 0);
-}
-
-static void refused(int error, uint32_t rule, const char *says)
-{
-	tent_error_info_t why = lib_fix_error();
-
-	assert_int_equal(why.error, error);
-	assert_int_equal(why.rule, rule);
-	if (!strstr(why.message, says))
-		fail_msg("\"%s\" does not say \"%s\"", why.message, says);
-}
+#include "tests/test_gpu_fix.h"
 
 /* ---- without a driver ------------------------------------------------------- */
 
@@ -326,6 +210,18 @@ static void policies_know_memory_of_gpus_from_that_of_the_host(void **state)
 	release(f, p);
 }
 
+static void a_daemon_is_offered_no_memory_of_gpus(void **state)
+{
+	struct lib_fix *f = *state;
+	uint64_t p = gpu_fix_allocate(1, 4096);
+	void *memory;
+
+	assert_int_not_equal(enlist(f, p + 1, 100, ""), 0);
+	refused(TENT_ERR_ADDRESS, TENT_RULE_MEM_NOT_SHAREABLE, "memory of GPU 1");
+	assert_int_not_equal(tent_allocate_memory(f->engine, &memory, 4096, "cuda:0"), 0);
+	refused(TENT_ERR_UNSUPPORTED, TENT_RULE_NOT_BUILT, "the engine is another process");
+}
+
 /* ---- how it moves ----------------------------------------------------------- */
 
 /* Out of the host, over two GPUs, and back, at odd places; more than one copy takes. */
@@ -390,6 +286,26 @@ static void bytes_cross_the_chunks_of_one_allocation(void **state)
 	free(got);
 }
 
+static void bytes_lie_beyond_4_gib_of_one_registration(void **state)
+{
+	struct lib_fix *f = *state;
+	const uint64_t edge = 1ull << 32, size = edge + (1 << 20);
+	uint64_t p = allocate(f, "cuda:0", size);
+	const uint64_t places[] = { edge - 3000, edge + 1, size - 8192 };
+	uint8_t got[8192];
+
+	for (int i = 0; i < 3; i++) {
+		lib_fix_pattern(f->memory, sizeof(got), (uint32_t)i);
+		move(f, TENT_OPCODE_WRITE, (uintptr_t)f->memory, p + places[i], sizeof(got));
+		gpu_fix_get(0, got, p + places[i], sizeof(got));
+		assert_memory_equal(got, f->memory, sizeof(got));
+		memset(f->memory, 0, sizeof(got));
+		move(f, TENT_OPCODE_READ, (uintptr_t)f->memory, p + places[i], sizeof(got));
+		assert_memory_equal(got, f->memory, sizeof(got));
+	}
+	release(f, p);
+}
+
 /* What a transfer asks of the driver beside looking whether it is over. */
 static uint64_t work_calls(void)
 {
@@ -410,110 +326,6 @@ static void the_first_transfer_asks_of_the_driver_what_the_hundredth_does(void *
 	}
 	release(f, p);
 }
-
-/* ---- how it ends ------------------------------------------------------------ */
-
-struct leaving {
-	struct lib_fix *fix;
-	uint64_t address;
-	uint32_t is_over;
-};
-
-static void *leave(void *context)
-{
-	struct leaving *l = context;
-
-	retire(l->fix, l->address, 4096);
-	store_release(&l->is_over, 1u); /* no pair: the test's own */
-	return NULL;
-}
-
-static void nothing_ends_while_its_copy_is_on_its_way(void **state)
-{
-	struct lib_fix *f = *state;
-	struct leaving l = { .fix = f, .address = gpu_fix_allocate(0, 4096) };
-	uint64_t before = gpu_calls(gpu_fix_control, CALL_cuMemcpyHtoDAsync_v2), queries;
-	tent_request_v1_t r = request(TENT_OPCODE_WRITE, (uintptr_t)f->memory, l.address, 4096);
-	tent_batch_id_t batch;
-	pthread_t thread;
-	uint8_t got[4096];
-
-	assert_int_equal(enlist(f, l.address, 4096, ""), 0);
-	lib_fix_pattern(f->memory, 4096, 11);
-	gpu_hold(gpu_fix_control, 0);
-	batch = submit(f, &r);
-	while (gpu_calls(gpu_fix_control, CALL_cuMemcpyHtoDAsync_v2) == before)
-		sched_yield();
-	assert_int_equal(pthread_create(&thread, NULL, leave, &l), 0);
-	queries = gpu_calls(gpu_fix_control, CALL_cuEventQuery);
-	while (gpu_calls(gpu_fix_control, CALL_cuEventQuery) < queries + 1000)
-		sched_yield();
-	assert_int_equal(load_acquire(&l.is_over), 0); /* no pair */
-	gpu_release(gpu_fix_control, 0);
-	pthread_join(thread, NULL);
-	finish(f, batch, TENT_STATUS_COMPLETED, 0);
-	gpu_fix_get(0, got, l.address, 4096);
-	assert_memory_equal(got, f->memory, 4096);
-}
-
-static void memory_that_is_freed_takes_its_registrations_along(void **state)
-{
-	struct lib_fix *f = *state;
-	uint64_t p = allocate(f, "cuda:0", 8192);
-	tent_request_v1_t r = request(TENT_OPCODE_WRITE, p + 4096, (uintptr_t)f->memory, 10);
-
-	assert_int_equal(enlist(f, p + 4096, 4096, ""), 0);
-	release(f, p);
-	assert_int_not_equal(tent_submit_v1(f->engine, tent_allocate_batch(f->engine, 1), &r, 1), 0);
-	refused(TENT_ERR_ADDRESS, TENT_RULE_SOURCE_UNREGISTERED, "source");
-}
-
-/* The program frees what it has registered: its requests fail, others do not. */
-static void memory_freed_behind_our_back_fails_its_requests_alone(void **state)
-{
-	struct lib_fix *f = *state;
-	uint64_t gone = gpu_fix_allocate(0, 4 << 20), p = allocate(f, "cuda:0", 4096);
-	tent_request_v1_t r = request(TENT_OPCODE_WRITE, (uintptr_t)f->memory, gone, 10);
-
-	assert_int_equal(enlist(f, gone, 4 << 20, ""), 0);
-	gpu_fix_enter(0);
-	assert_int_equal(gpu_fix_cuda.cuMemFree_v2(gone), CUDA_OK);
-	gpu_fix_leave(0);
-	finish(f, submit(f, &r), TENT_STATUS_FAILED, TENT_RULE_GPU);
-	move(f, TENT_OPCODE_WRITE, (uintptr_t)f->memory, p, 10);
-	retire(f, gone, 4 << 20);
-	release(f, p);
-}
-
-/* Last: GPU 0 stays lost. */
-static void a_lost_gpu_fails_its_requests_and_no_others(void **state)
-{
-	struct lib_fix *f = *state;
-	uint64_t a = allocate(f, "cuda:0", 4096), b = allocate(f, "cuda:1", 4096);
-	tent_request_v1_t r = request(TENT_OPCODE_WRITE, (uintptr_t)f->memory, a, 4096);
-
-	gpu_set(&gpu_fix_control->gpus[0].copy_fails, CU_ECC_UNCORRECTABLE);
-	finish(f, submit(f, &r), TENT_STATUS_FAILED, TENT_RULE_GPU);
-	finish(f, submit(f, &r), TENT_STATUS_FAILED, TENT_RULE_GPU);
-	move(f, TENT_OPCODE_WRITE, (uintptr_t)f->memory, b, 4096);
-	move(f, TENT_OPCODE_WRITE, (uintptr_t)f->memory, (uintptr_t)f->memory + 8192, 4096);
-	release(f, a);
-	release(f, b);
-}
-
-static void a_daemon_is_offered_no_memory_of_gpus(void **state)
-{
-	struct lib_fix *f = *state;
-	uint64_t p = gpu_fix_allocate(1, 4096);
-	void *memory;
-
-	assert_int_not_equal(enlist(f, p + 1, 100, ""), 0);
-	refused(TENT_ERR_ADDRESS, TENT_RULE_MEM_NOT_SHAREABLE, "memory of GPU 1");
-	assert_int_not_equal(tent_allocate_memory(f->engine, &memory, 4096, "cuda:0"), 0);
-	refused(TENT_ERR_UNSUPPORTED, TENT_RULE_NOT_BUILT, "the engine is another process");
-}
-
-#define WITH(test, how) cmocka_unit_test_setup_teardown(test, start_##how, stop)
 
 static int without_driver(void)
 {
@@ -539,12 +351,9 @@ int main(int argc, char **argv)
 		WITH(bytes_go_round_by_two_gpus, caller),
 		WITH(a_copy_onto_itself_keeps_what_it_has_still_to_read, thread),
 		WITH(bytes_cross_the_chunks_of_one_allocation, thread),
+		WITH(bytes_lie_beyond_4_gib_of_one_registration, thread),
 		WITH(the_first_transfer_asks_of_the_driver_what_the_hundredth_does, thread),
-		WITH(nothing_ends_while_its_copy_is_on_its_way, thread),
-		WITH(memory_that_is_freed_takes_its_registrations_along, thread),
-		WITH(memory_freed_behind_our_back_fails_its_requests_alone, thread),
 		WITH(a_daemon_is_offered_no_memory_of_gpus, daemon),
-		WITH(a_lost_gpu_fails_its_requests_and_no_others, thread),
 	};
 	int rc;
 
