@@ -182,7 +182,8 @@ static cu_result map_named(cu_ptr *ptr, const struct ipc *ipc, cu_context contex
 	like.memory->address = addresses_reserve(ipc->size);
 	like.base = like.start = like.memory->address + ipc->offset;
 	like.size = like.extent = ipc->size - ipc->offset;
-	if (!like.memory->address || !range_add(&like)) {
+	if (!like.memory->address ||
+	    !addresses_show(like.memory->address, ipc->size, like.memory) || !range_add(&like)) {
 		memory_put(like.memory);
 		return CU_OUT_OF_MEMORY;
 	}

@@ -19,19 +19,21 @@ static struct memory *small[GPUS_MAX];		/* where the next small ones go; no refe
 
 /* ---- addresses -------------------------------------------------------------- */
 
-static void *map_nothing(uint64_t size)
+#define PLACE_BITS 44	/* of an offset in the file without bytes, see addresses_show() */
+
+static void *map_nothing(void *at, uint64_t size, uint64_t offset)
 {
 	static int empty = -1;
 
 	if (empty < 0)
 		empty = memfd_create("tent-gpu-addresses", MFD_CLOEXEC);
-	return mmap(NULL, size, PROT_NONE, MAP_SHARED, empty, 0);
+	return mmap(at, size, PROT_NONE, MAP_SHARED | (at ? MAP_FIXED : 0), empty, (off_t)offset);
 }
 
 uint64_t addresses_reserve(uint64_t size)
 {
 	uint64_t whole = size + BLOCK_BYTES, at, base;
-	void *p = map_nothing(whole);
+	void *p = map_nothing(NULL, whole, 0);
 
 	if (p == MAP_FAILED)
 		return 0;
@@ -46,6 +48,13 @@ uint64_t addresses_reserve(uint64_t size)
 void addresses_return(uint64_t base, uint64_t size)
 {
 	munmap((void *)(uintptr_t)base, size);
+}
+
+bool addresses_show(uint64_t base, uint64_t size, const struct memory *m)
+{
+	uint64_t offset = m && m->is_rdma_capable ? (uint64_t)(m->fd + 1) << PLACE_BITS : 0;
+
+	return map_nothing((void *)(uintptr_t)base, size, offset) != MAP_FAILED;
 }
 
 /* ---- bytes ------------------------------------------------------------------ */
@@ -175,7 +184,7 @@ static cu_result find_room(struct memory **out, int device, uint64_t size)
 	if (rc)
 		return rc;
 	m->address = addresses_reserve(m->size);
-	if (!m->address) {
+	if (!m->address || !addresses_show(m->address, m->size, m)) {
 		memory_put(m);
 		return CU_OUT_OF_MEMORY;
 	}

@@ -97,6 +97,10 @@ void memory_put(struct memory *m);
 /* Addresses nobody can touch, aligned to a block; 0: there are none. */
 uint64_t addresses_reserve(uint64_t size);
 void addresses_return(uint64_t base, uint64_t size);
+/* They are those of m, from its first byte on, or NULL: of nothing. The offset of their mapping
+ * says so to devices that register memory by its address (sim/hca/mem/peer.h): in its bits
+ * from 44 on, m's descriptor + 1. False: no memory. */
+bool addresses_show(uint64_t base, uint64_t size, const struct memory *m);
 
 /* Links it; NULL: no memory. */
 struct range *range_add(const struct range *like);

@@ -180,7 +180,7 @@ static cu_result map(uint64_t address, uint64_t size, uint64_t offset, cu_handle
 		return CU_INVALID_VALUE;
 	like.start = place->base;
 	like.extent = place->size;
-	if (!range_add(&like))
+	if (!addresses_show(address, size, like.memory) || !range_add(&like))
 		return CU_OUT_OF_MEMORY;
 	like.memory->refs++;
 	return CU_OK;
@@ -209,7 +209,7 @@ static cu_result unmap(uint64_t base, uint64_t size)
 	streams_settle();
 	while ((r = range_overlapping(base, size)))
 		range_remove(r);
-	return CU_OK;
+	return addresses_show(base, size, NULL) ? CU_OK : CU_OUT_OF_MEMORY;
 }
 
 static bool allow(uint64_t base, uint64_t size, const struct cu_access *access)

@@ -251,6 +251,54 @@ static void a_device_may_have_no_dma_bufs(void **state)
 	leave(0);
 }
 
+/* The same by its address, which means nothing to whoever registers the program's own. */
+static void a_device_registers_memory_by_its_address(void **state)
+{
+	uint8_t bytes[BYTES], got[BYTES];
+	struct umem *m;
+	cu_handle h;
+	cu_ptr p, chunk;
+
+	(void)state;
+	enter(1);
+	p = allocate(BLOCK + 5000) + 4001;
+	fill(bytes, BYTES, 3);
+	assert_cuda(cuMemcpyHtoD_v2(p, bytes, BYTES));
+	assert_int_equal(umem_pin(&m, p, BYTES, true), -EFAULT);
+	assert_int_equal(umem_pin_peer(&m, p, BYTES, true), 0);
+	assert_int_equal(umem_read(m, 0, got, BYTES), 0);
+	assert_memory_equal(got, bytes, BYTES);
+	assert_int_equal(umem_write(m, 7, "card", 4), 0);
+	assert_cuda(cuMemcpyDtoH_v2(got, p + 7, 4));
+	assert_memory_equal(got, "card", 4);
+	umem_release(m);
+	assert_int_equal(umem_pin_peer(&m, p, 3 * BLOCK, true), -EFAULT);
+	assert_cuda(cuMemFree_v2(p - 4001));
+	assert_int_equal(umem_pin_peer(&m, p, BYTES, true), -EFAULT);
+	assert_cuda(cuMemCreate(&h, BLOCK, &on_gpu_1, 0));
+	chunk = map_handle(h);
+	assert_int_equal(umem_pin_peer(&m, chunk + BLOCK - 9, 9, true), 0);
+	umem_release(m);
+	assert_cuda(cuMemUnmap(chunk, BLOCK));
+	assert_int_equal(umem_pin_peer(&m, chunk, 9, true), -EFAULT);
+	assert_int_equal(umem_pin_peer(&m, (uintptr_t)bytes, 9, true), -EFAULT);
+	leave(1);
+}
+
+static void memory_that_is_made_for_no_other_device_is_registered_by_none(void **state)
+{
+	struct cu_prop prop = on_gpu_1;
+	struct umem *m;
+	cu_handle h;
+
+	(void)state;
+	prop.rdma_capable = 0;
+	enter(1);
+	assert_cuda(cuMemCreate(&h, BLOCK, &prop, 0));
+	assert_int_equal(umem_pin_peer(&m, map_handle(h), 9, true), -EFAULT);
+	leave(1);
+}
+
 /* They begin before there is a driver here: a forked child has none. */
 static int start_others(void **state)
 {
@@ -268,6 +316,8 @@ int main(void)
 		cmocka_unit_test(a_dma_buf_is_the_part_that_was_asked_for),
 		cmocka_unit_test(a_dma_buf_has_whole_pages_of_one_memory),
 		cmocka_unit_test(a_device_may_have_no_dma_bufs),
+		cmocka_unit_test(a_device_registers_memory_by_its_address),
+		cmocka_unit_test(memory_that_is_made_for_no_other_device_is_registered_by_none),
 	};
 
 	return cmocka_run_group_tests(tests, start_others, NULL);

@@ -177,6 +177,16 @@ static int env_refuse_qp(void *ctx)
 	return refuse_one_of(&memory_of(ctx)->front.create_qp_fails);
 }
 
+static bool env_takes_dma_bufs(void *ctx)
+{
+	return !__atomic_load_n(&memory_of(ctx)->front.no_dma_buf, __ATOMIC_RELAXED);
+}
+
+static bool env_takes_peers(void *ctx)
+{
+	return __atomic_load_n(&memory_of(ctx)->front.peer_memory, __ATOMIC_RELAXED);
+}
+
 bool card_is_forbidden(const struct card *card)
 {
 	return __atomic_load_n(&memory_of(card)->front.no_permission, __ATOMIC_RELAXED);
@@ -277,6 +287,8 @@ static struct card *make_card(uint32_t index, int *error)
 		.max_mr_bytes = env_max_mr_bytes,
 		.refuse_mr = env_refuse_mr,
 		.refuse_qp = env_refuse_qp,
+		.takes_dma_bufs = env_takes_dma_bufs,
+		.takes_peers = env_takes_peers,
 		.uars_used = uar_find_mappings,
 		.uar_freed = uar_freed,
 	};

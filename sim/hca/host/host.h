@@ -66,7 +66,9 @@ struct host_faults {			/* of the commands; zero is off */
 					 * UINT32_MAX: all */
 	uint64_t max_mr_bytes;		/* what the device reports and keeps to */
 	uint32_t create_qp_fails;	/* as reg_mr_fails, of queue pairs */
-	uint32_t resv[11];
+	uint32_t no_dma_buf;		/* it registers none: EOPNOTSUPP */
+	uint32_t peer_memory;		/* it registers memory of GPUs by its address */
+	uint32_t resv[9];
 };
 
 struct host_slot_counters {

@@ -13,6 +13,7 @@
 
 #include "sim/hca/mem/fault.h"
 #include "sim/hca/mem/guard.h"
+#include "sim/hca/mem/peer.h"
 #include "sim/hca/mem/pin.h"
 #include "sim/hca/mem/sys.h"
 #include "sim/hca/mem/umem.h"
@@ -190,6 +191,14 @@ int umem_pin_fd(struct umem **out, int fd, uint64_t offset, uint64_t length, boo
 	if (rc)
 		sys_unmap(mapping, head + length);
 	return rc;
+}
+
+int umem_pin_peer(struct umem **out, uint64_t address, uint64_t length, bool for_writing)
+{
+	uint64_t offset;
+	int fd = peer_find(address, length, &offset);
+
+	return fd < 0 ? fd : umem_pin_fd(out, fd, offset, length, for_writing);
 }
 
 void umem_release(struct umem *m)

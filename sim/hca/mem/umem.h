@@ -25,6 +25,10 @@ int umem_pin(struct umem **out, uint64_t address, uint64_t length, bool for_writ
  * window of it (window.h). fd is not kept. */
 int umem_pin_fd(struct umem **out, int fd, uint64_t offset, uint64_t length, bool for_writing);
 
+/* The same for memory of another device at addresses of the program (peer.h). -EFAULT: it is
+ * none. */
+int umem_pin_peer(struct umem **out, uint64_t address, uint64_t length, bool for_writing);
+
 void umem_release(struct umem *m);
 
 /* Bytes [offset, offset + n), which the caller has bounded by the umem's length. 0 or

@@ -3,11 +3,14 @@
  * What the device answers to a program's commands, right ones and wrong ones: as ib_uverbs
  * and mlx5_ib of the kernel do.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 #include <infiniband/verbs.h>
@@ -356,6 +359,68 @@ static void a_fault_refuses_registrations(void **state)
 	assert_true(program_reg_mr(p, pd, &reg) >= 0);
 }
 
+/* Bytes in a file, and addresses that stand for them, as mem/peer.h has it. */
+static uint64_t device_memory(void)
+{
+	int bytes = memfd_create("memory", MFD_CLOEXEC);
+	int none = memfd_create("tent-gpu-addresses", MFD_CLOEXEC);
+	void *p = mmap(NULL, 8192, PROT_NONE, MAP_SHARED, none, (off_t)(bytes + 1) << 44);
+
+	assert_int_equal(ftruncate(bytes, 8192), 0);
+	assert_ptr_not_equal(p, MAP_FAILED);
+	close(none);
+	return (uintptr_t)p;
+}
+
+static void memory_of_devices_is_registered_by_address_where_that_is_on(void **state)
+{
+	struct program *p = *state;
+	uint32_t pd = (uint32_t)program_alloc_pd(p);
+	uint64_t at = device_memory();
+	struct ib_uverbs_reg_mr reg = { .start = at + 100, .length = 8092, .hca_va = at + 100,
+					.access_flags = IBV_ACCESS_LOCAL_WRITE };
+
+	assert_int_equal(program_reg_mr(p, pd, &reg), -EFAULT);
+	p->has_peers = true;
+	assert_true(program_reg_mr(p, pd, &reg) >= 0);
+	reg.length++;
+	assert_int_equal(program_reg_mr(p, pd, &reg), -EFAULT);
+	munmap((void *)(uintptr_t)at, 8192);
+	reg.length--;
+	assert_int_equal(program_reg_mr(p, pd, &reg), -EFAULT);
+}
+
+static int reg_dma_buf(struct program *p, uint32_t pd, int fd)
+{
+	uint32_t access = 0, lkey, rkey;
+
+	program_begin(p, UVERBS_OBJECT_MR, UVERBS_METHOD_REG_DMABUF_MR);
+	program_attr(p, UVERBS_ATTR_REG_DMABUF_MR_HANDLE, 0, 0);
+	program_attr(p, UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE, 0, pd);
+	program_attr(p, UVERBS_ATTR_REG_DMABUF_MR_OFFSET, 8, 0);
+	program_attr(p, UVERBS_ATTR_REG_DMABUF_MR_LENGTH, 8, 4096);
+	program_attr(p, UVERBS_ATTR_REG_DMABUF_MR_IOVA, 8, 0);
+	program_attr(p, UVERBS_ATTR_REG_DMABUF_MR_FD, 8, (uint64_t)fd);
+	program_bytes(p, UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS, &access, sizeof(access));
+	program_attr(p, UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY, 4, (uintptr_t)&lkey);
+	program_attr(p, UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, 4, (uintptr_t)&rkey);
+	return program_ioctl(p);
+}
+
+static void dma_bufs_are_refused_where_there_are_none(void **state)
+{
+	struct program *p = *state;
+	uint32_t pd = (uint32_t)program_alloc_pd(p);
+	int fd = memfd_create("dma-buf", MFD_CLOEXEC);
+
+	assert_int_equal(ftruncate(fd, 4096), 0);
+	p->no_dma_bufs = true;
+	assert_int_equal(reg_dma_buf(p, pd, fd), -EOPNOTSUPP);
+	p->no_dma_bufs = false;
+	assert_int_equal(reg_dma_buf(p, pd, fd), 0);
+	close(fd);
+}
+
 static void a_region_can_change_domain_and_place(void **state)
 {
 	struct program *p = *state;
@@ -465,6 +530,8 @@ int main(void)
 		OPEN(an_mr_without_an_answer_leaves_nothing),
 		OPEN(registrations_that_the_kernel_refuses_are_refused),
 		OPEN(a_fault_refuses_registrations),
+		OPEN(memory_of_devices_is_registered_by_address_where_that_is_on),
+		OPEN(dma_bufs_are_refused_where_there_are_none),
 		OPEN(a_region_can_change_domain_and_place),
 		OPEN(an_address_handle_needs_a_gid_that_is_there),
 		OPEN(only_pages_that_were_given_out_can_be_mapped),

@@ -76,6 +76,17 @@ static int check_mr(struct command *c, const struct object_mr *mr)
 	return rc ? rc : env->refuse_mr(env->ctx);
 }
 
+/* Memory of the program; as a kernel with peer memory has it, then that of other devices. */
+static int pin(struct command *c, struct umem **mem, const struct object_mr *mr)
+{
+	const struct uverbs_env *env = c->file->device->env;
+	int rc = umem_pin(mem, mr->start, mr->length, is_writable(mr->access));
+
+	if (rc == -EFAULT && env->takes_peers(env->ctx))
+		rc = umem_pin_peer(mem, mr->start, mr->length, is_writable(mr->access));
+	return rc;
+}
+
 /* Takes mem over, also when it fails. */
 static int make_mr(struct command *c, struct object *pd, struct object_mr *mr,
 		   struct umem *mem)
@@ -108,7 +119,7 @@ int command_reg_mr(struct command *c)
 	if (!rc && !pd)
 		rc = -ENOENT;
 	if (!rc)
-		rc = umem_pin(&mem, mr.start, mr.length, is_writable(mr.access));
+		rc = pin(c, &mem, &mr);
 	if (!rc)
 		rc = make_mr(c, pd, &mr, mem);
 	if (rc)
@@ -126,11 +137,12 @@ static int dmabuf_error(int rc)
 
 int command_reg_dmabuf_mr(struct command *c, const struct command_dmabuf *d)
 {
+	const struct uverbs_env *env = c->file->device->env;
 	struct object *pd = command_find(c, OBJECT_PD, d->pd_handle);
 	struct object_mr mr = { .start = d->offset, .length = d->length, .iova = d->iova,
 				.access = d->access, .is_dmabuf = true };
 	struct umem *mem;
-	int rc = check_mr(c, &mr);
+	int rc = env->takes_dma_bufs(env->ctx) ? check_mr(c, &mr) : -EOPNOTSUPP;
 
 	if (!rc && !pd)
 		rc = -ENOENT;
@@ -174,7 +186,7 @@ int command_rereg_mr(struct command *c)
 	/* Pages that were pinned for reading only are pinned anew for writing. */
 	if (!rc && (in->flags & IBV_REREG_MR_CHANGE_TRANSLATION ||
 		    is_writable(mr.access) > is_writable(o->mr.access)))
-		rc = umem_pin(&mem, mr.start, mr.length, is_writable(mr.access));
+		rc = pin(c, &mem, &mr);
 	if (!rc)
 		rc = hca_mr_change(o->mr.hca, pd ? pd->pd : NULL, mr.access & ACCESS_ENGINE,
 				   mem, mr.iova, mr.length);

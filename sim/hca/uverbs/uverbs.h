@@ -50,6 +50,9 @@ struct uverbs_env {
 	/* Faults that refuse this registration, this queue pair: 0 or -errno. */
 	int (*refuse_mr)(void *ctx);
 	int (*refuse_qp)(void *ctx);
+	/* It registers dma-bufs; memory of other devices by its address. */
+	bool (*takes_dma_bufs)(void *ctx);
+	bool (*takes_peers)(void *ctx);
 	/* A program may have mapped UAR pages; called before an object needs them. */
 	void (*uars_used)(void *ctx);
 	/* This page is no longer given out. */

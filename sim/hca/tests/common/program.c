@@ -89,6 +89,16 @@ static int refuse_qp(void *ctx)
 	return ((struct program *)ctx)->qp_refusal;
 }
 
+static bool takes_dma_bufs(void *ctx)
+{
+	return !((struct program *)ctx)->no_dma_bufs;
+}
+
+static bool takes_peers(void *ctx)
+{
+	return ((struct program *)ctx)->has_peers;
+}
+
 static void uars_used(void *ctx)
 {
 	(void)ctx;
@@ -133,8 +143,8 @@ static void make_device(struct program *p)
 	p->hca_env = (struct hca_env){ .ctx = p, .send = send_nowhere, .now_ns = no_time,
 				       .cq_event = cq_event, .async_event = async_event };
 	p->env = (struct uverbs_env){ p, event_open, event_abandon, event_of, port, gid,
-				      max_mr_bytes, refuse_mr, refuse_qp, uars_used,
-				      uar_freed };
+				      max_mr_bytes, refuse_mr, refuse_qp, takes_dma_bufs,
+				      takes_peers, uars_used, uar_freed };
 	uverbs_fill_config(&c);
 	p->device.env = &p->env;
 	p->device.node_guid = 0x0002c90300000001;

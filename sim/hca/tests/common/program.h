@@ -41,6 +41,7 @@ struct program {
 	uint64_t max_mr_bytes;
 	int refusal;			/* of the next registrations: 0 or -errno */
 	int qp_refusal;			/* the same of queue pairs */
+	bool no_dma_bufs, has_peers;	/* what it registers, beside memory of its own */
 	unsigned nr_freed_uars;
 	uint64_t uar_offset;		/* of the last page; here, so that tests can repeat the */
 	uint32_t uar_length;		/* command */
