@@ -16,8 +16,9 @@ start_tentd() {
 	printf '%s\n' "$1" > "$work/tentd.json"
 	"$B/tools/tentd" --config "$work/tentd.json" --socket "$socket" > "$work/tentd.log" 2>&1 &
 	tentd_pid=$!
-	# Its socket is the sign that it is ready; a tentd that died will never make one.
-	until [ -S "$socket" ]; do
+	# Its socket is the sign that it is ready, once that listens (__SO_ACCEPTCON); a tentd that
+	# died will never make one.
+	until grep -q " 00010000 .* $socket\$" /proc/net/unix; do
 		kill -0 "$tentd_pid" 2> /dev/null ||
 			{ cat "$work/tentd.log"; echo "tentd did not start"; exit 1; }
 		sleep 0.02
