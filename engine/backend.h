@@ -331,6 +331,9 @@ struct backend {
 	const struct wired_ops *wired;
 	/* Optional. */
 	const struct device_ops *device;
+	/* Optional. It knows memory of the host alone, and moves that of GPUs by way of it; it
+	 * is the one that stands for it then. Both are engine/staging.h. */
+	bool is_staged, is_stage;
 	/* Optional. Any thread; pure. This machine has nothing that it could move. */
 	bool (*is_absent)(const struct backend_instance *inst);
 	/* Optional. Control. A descriptor that becomes readable when poll() has something

@@ -20,10 +20,12 @@
 #include "engine/poller.h"
 #include "engine/round.h"
 #include "engine/segment_name.h"
+#include "engine/staging.h"
 #include "engine/tenants.h"
 #include "ring/clock.h"
 
 #define ENGINE_BACKENDS_MAX 8
+#define ENGINE_QUEUES_MAX (ENGINE_BACKENDS_MAX + STAGING_QUEUES_MAX) /* of a poller */
 
 struct client;
 struct contract_set;
@@ -54,7 +56,8 @@ struct engine_poller {
 	int wait_fd;			/* a backend's, that ends its sleep too; or -1 */
 	uint32_t nr_queues;
 	uint32_t nr_rings;		/* control thread's */
-	struct backend_queue *queues[ENGINE_BACKENDS_MAX];
+	struct backend_queue *queues[ENGINE_QUEUES_MAX];
+	struct staging *staging;		/* or NULL */
 };
 
 struct engine {

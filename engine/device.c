@@ -100,8 +100,11 @@ int device_region_open(struct engine *e, struct client *c, struct region *r)
 				   r->end - r->base, why);
 		return -1;
 	}
-	if (r->device)
+	if (r->device) {
 		pin_all(e, inst, was_absent);
+		for (uint32_t i = 0; i < e->nr_pollers; i++)
+			staging_fill(e->pollers[i].staging);
+	}
 	return check_location(e, c, r);
 }
 

@@ -126,7 +126,7 @@ static int open_queues(struct engine *e, struct engine_poller *p)
 			return rc;
 		p->nr_queues++;
 	}
-	return 0;
+	return staging_open(&p->staging, p->queues, &p->nr_queues, ENGINE_QUEUES_MAX);
 }
 
 /* All queues before the first poller runs: a backend counts them. */
@@ -161,6 +161,7 @@ static void close_pollers(struct engine *e)
 
 			q->ops->queue_close(q);
 		}
+		staging_close(p->staging);
 		if (p->event_fd >= 0)
 			close(p->event_fd);
 	}

@@ -58,7 +58,8 @@ static json_t *transports_json(const struct explained *x)
 	for (uint32_t i = 0; !list.nr && i < x->nr_queues; i++) {
 		uint8_t transport = x->queues[i]->ops->transport;
 
-		if (plan_lists(&list, transport) && !is_absent(x->queues[i]))
+		if (plan_lists(&list, transport) && !is_absent(x->queues[i]) &&
+		    !x->queues[i]->ops->is_stage)
 			json_array_append_new(names, word_json(WORD_TRANSPORT, transport));
 	}
 	return names;
@@ -158,6 +159,14 @@ static const char *why_not(const struct explained *x, const struct plan_list *li
 	return list->nr ? "the policy prefers another" : "another comes first";
 }
 
+/* A stage and what it stands for are one transport. */
+static bool is_no_other(const struct explained *x, const struct backend_queue *q)
+{
+	return q->ops->is_stage || (x->t->queue && x->t->queue->ops->is_stage ?
+				    x->t->queue->ops->transport == q->ops->transport :
+				    x->t->queue == q);
+}
+
 /* Why nobody else moves it. */
 json_t *explained_others(const struct explained *x)
 {
@@ -168,7 +177,7 @@ json_t *explained_others(const struct explained *x)
 		const struct backend_queue *q = x->queues[i];
 		char text[WHY_SIZE];
 
-		if (q != x->t->queue)
+		if (!is_no_other(x, q))
 			json_array_append_new(others, json_pack("{s:s,s:s}", "transport",
 				q->ops->name, "why_not", why_not(x, &list, q, text)));
 	}

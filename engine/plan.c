@@ -90,18 +90,28 @@ uint16_t plan_search(const struct planner *p, const struct plan_list *list, int3
 
 /* ---- when that fails --------------------------------------------------- */
 
-static struct backend_queue *queue_of(const struct planner *p, uint8_t transport)
+/* The first of its queues that reaches both ends; else the first. */
+static struct backend_queue *queue_of(const struct planner *p, uint8_t transport,
+				      const struct transfer *t)
 {
-	for (uint32_t i = 0; i < p->nr_queues; i++)
-		if (p->queues[i]->ops->transport == transport)
-			return p->queues[i];
-	return NULL;
+	struct backend_queue *first = NULL;
+
+	for (uint32_t i = 0; i < p->nr_queues; i++) {
+		struct backend_queue *q = p->queues[i];
+
+		if (transport != q->ops->transport)
+			continue;
+		if (q->ops->reaches(q->inst, t->local, t->remote))
+			return q;
+		first = first ? first : q;
+	}
+	return first;
 }
 
 static void add_rest(const struct planner *p, const struct plan_list *list, uint8_t transport,
 		     struct transfer *t)
 {
-	const struct backend_queue *q = queue_of(p, transport);
+	const struct backend_queue *q = queue_of(p, transport, t);
 	uint32_t at = 0;
 
 	if (!q || transport == t->transport || !may_move(list, q, t))
@@ -145,7 +155,7 @@ bool plan_next(const struct planner *p, uint32_t allowed, struct transfer *t)
 		at = next_place(p, allowed, false, t);
 	if (at == TRANSFER_WAYS)
 		return false;
-	choose(queue_of(p, t->rest[at]), t);
+	choose(queue_of(p, t->rest[at], t), t);
 	memmove(&t->rest[at], &t->rest[at + 1], TRANSFER_WAYS - at - 1);
 	t->rest[TRANSFER_WAYS - 1] = TENT_TRANSPORT_UNSPEC;
 	return true;

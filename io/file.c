@@ -218,6 +218,7 @@ const struct backend file_backend = {
 	.queue_open = file_queue_open,
 	.queue_close = file_queue_close,
 	.reaches = file_reaches,
+	.is_staged = true,
 	.post = file_post,
 	.file_open = file_open,
 	.file_close = file_close,

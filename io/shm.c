@@ -159,6 +159,7 @@ const struct backend shm_backend = {
 	.queue_open = shm_queue_open,
 	.queue_close = shm_queue_close,
 	.reaches = shm_reaches,
+	.is_staged = true,
 	.reaches_mapped = true,
 	.post = shm_post,
 	.owner_open = shm_owner_open,

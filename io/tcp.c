@@ -278,6 +278,7 @@ const struct backend tcp_backend = {
 	.queue_open = tcp_queue_open,
 	.queue_close = tcp_queue_close,
 	.reaches = tcp_reaches,
+	.is_staged = true,
 	.post = tcp_post,
 	.peers_open = tcp_peers_open,
 	.guest_open = tcp_guest_open,
