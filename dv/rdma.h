@@ -209,7 +209,7 @@ struct rdma_line {
 	bool busy;		/* in its queue's lines */
 	TAILQ_ENTRY(rdma_line) link;
 	struct rdma_spares spares;
-	struct rdma_jobs waiting;
+	struct rdma_jobs waiting[2]; /* WRITEs, READs: what these wait for others do not need */
 	struct rdma_conns broken; /* whose pieces go out again */
 	struct rdma_job *jobs;	/* RDMA_JOBS */
 	struct rdma_lane lanes[RDMA_RAILS_MAX];

@@ -147,22 +147,29 @@ static bool issue_broken(struct rdma_line *l)
 
 #define BLOCKED_MAX 8u	/* jobs without room that are looked at before a turn ends */
 
-/* Jobs take turns, a piece each. */
+/* A piece of the first that has room; it goes to the end then. False: none has. */
+static bool issue_one(struct rdma_jobs *waiting)
+{
+	struct rdma_job *job = TAILQ_FIRST(waiting);
+
+	for (uint32_t i = 0; job && i < BLOCKED_MAX; i++, job = TAILQ_NEXT(job, link))
+		if (issue_next(job)) {
+			rdma_job_stop_waiting(job);
+			rdma_job_wait(job);
+			return true;
+		}
+	return false;
+}
+
+/* Jobs take turns, a piece each, and so do WRITEs and READs: of these a card takes a few,
+ * and those that wait for that do not hold up WRITEs. */
 static void issue_waiting(struct rdma_line *l)
 {
-	struct rdma_job *job = TAILQ_FIRST(&l->waiting);
-	uint32_t blocked = 0;
+	bool writes = true, reads = true;
 
-	while (job && blocked < BLOCKED_MAX) {
-		if (!issue_next(job)) {
-			blocked++;
-			job = TAILQ_NEXT(job, link);
-			continue;
-		}
-		rdma_job_stop_waiting(job);
-		rdma_job_wait(job);
-		blocked = 0;
-		job = TAILQ_FIRST(&l->waiting);
+	while (writes || reads) {
+		writes = writes && issue_one(&l->waiting[0]);
+		reads = reads && issue_one(&l->waiting[1]);
 	}
 }
 
@@ -170,7 +177,7 @@ void rdma_job_issue(struct rdma_job *job)
 {
 	struct rdma_line *l = job->line;
 
-	if (TAILQ_EMPTY(&l->waiting) && TAILQ_EMPTY(&l->broken))
+	if (TAILQ_EMPTY(rdma_job_waiting(job)) && TAILQ_EMPTY(&l->broken))
 		issue_next(job);
 	if (!l->busy)
 		rdma_line_busy(l);	/* it rings */
@@ -181,11 +188,11 @@ void rdma_line_issue(struct rdma_line *l)
 {
 	if (!l->up && TAILQ_EMPTY(&l->broken))
 		return;
-	if (issue_broken(l))
+	if (issue_broken(l) && rdma_line_waits(l))
 		issue_waiting(l);
 	for (uint32_t i = 0; i < l->nr_lanes; i++)
 		if (l->lanes[i].conn)
 			dv_sq_ring(&l->lanes[i].conn->sq);
-	if (TAILQ_EMPTY(&l->waiting) && TAILQ_EMPTY(&l->broken))
+	if (!rdma_line_waits(l) && TAILQ_EMPTY(&l->broken))
 		rdma_line_idle(l);
 }

@@ -72,13 +72,14 @@ static void fail_unless_carried(struct rdma_job *job)
 /* A lane went down: what has no other ends. */
 static void fail_stranded(struct rdma_line *l)
 {
-	struct rdma_job *job = TAILQ_FIRST(&l->waiting), *next;
+	struct rdma_job *job, *next;
 	struct rdma_conn *c;
 
-	for (; job; job = next) {
-		next = TAILQ_NEXT(job, link);
-		fail_unless_carried(job);
-	}
+	for (int is_read = 0; is_read < 2; is_read++)
+		for (job = TAILQ_FIRST(&l->waiting[is_read]); job; job = next) {
+			next = TAILQ_NEXT(job, link);
+			fail_unless_carried(job);
+		}
 	TAILQ_FOREACH(c, &l->broken, link)
 		for (uint32_t i = c->at_again; i < c->nr_again; i++)
 			if (c->again[i].job->serial == c->again[i].serial)

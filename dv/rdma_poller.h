@@ -18,11 +18,27 @@ void rdma_job_fail(struct rdma_job *job, uint16_t rule);
 void rdma_job_end(struct rdma_job *job);
 void rdma_job_wait(struct rdma_job *job);
 
+static inline bool rdma_job_is_read(const struct rdma_job *job)
+{
+	return job->transfer->opcode == TENT_OPCODE_READ;
+}
+
+/* Those that wait for what it would wait for. */
+static inline struct rdma_jobs *rdma_job_waiting(const struct rdma_job *job)
+{
+	return &job->line->waiting[rdma_job_is_read(job)];
+}
+
 static inline void rdma_job_stop_waiting(struct rdma_job *job)
 {
 	if (job->waits)
-		TAILQ_REMOVE(&job->line->waiting, job, link);
+		TAILQ_REMOVE(rdma_job_waiting(job), job, link);
 	job->waits = false;
+}
+
+static inline bool rdma_line_waits(const struct rdma_line *l)
+{
+	return !TAILQ_EMPTY(&l->waiting[0]) || !TAILQ_EMPTY(&l->waiting[1]);
 }
 
 static inline bool rdma_job_is_over(const struct rdma_job *job)
@@ -37,10 +53,6 @@ static inline void rdma_job_end_if_over(struct rdma_job *job)
 		rdma_job_end(job);
 }
 
-static inline bool rdma_job_is_read(const struct rdma_job *job)
-{
-	return job->transfer->opcode == TENT_OPCODE_READ;
-}
 
 /* rdma_issue.c. Pieces of what waits, as far as there is room. */
 void rdma_line_issue(struct rdma_line *l);

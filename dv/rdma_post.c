@@ -18,7 +18,7 @@ void rdma_job_wait(struct rdma_job *job)
 {
 	if (job->waits || job->rule || job->issued == job->transfer->length)
 		return;
-	TAILQ_INSERT_TAIL(&job->line->waiting, job, link);
+	TAILQ_INSERT_TAIL(rdma_job_waiting(job), job, link);
 	job->waits = true;
 	rdma_line_busy(job->line);
 }

@@ -92,7 +92,8 @@ static bool line_init(struct rdma_line *l, struct rdma_route *r, struct rdma_que
 	for (uint32_t i = 0; i < l->nr_lanes; i++)
 		l->lanes[i] = (struct rdma_lane){ .line = l, .rail = (uint8_t)i };
 	SLIST_INIT(&l->spares);
-	TAILQ_INIT(&l->waiting);
+	TAILQ_INIT(&l->waiting[0]);
+	TAILQ_INIT(&l->waiting[1]);
 	TAILQ_INIT(&l->broken);
 	l->jobs = calloc(RDMA_JOBS, sizeof(*l->jobs));
 	for (uint32_t i = 0; l->jobs && i < RDMA_JOBS; i++) {

@@ -81,6 +81,37 @@ static void one_request_that_the_card_refuses_fails_alone(void **state)
 }
 
 /* What the card did not report is asked back when its time is up, and fenced. */
+/* A card has 16 READs under way; twice as many are asked for before the WRITE. */
+static void a_write_does_not_wait_for_reads_that_wait(void **state)
+{
+	struct tent_request_v1 r[RDMA_PARTS + 1];
+	struct tent_completion c;
+	struct rdma_pair p;
+	int reads = -1;
+
+	(void)state;
+	rdma_pair_open(&p, rdma_links[0], "", "");
+	rdma_expect_both(&p, 1);
+	for (uint64_t i = 0; i <= RDMA_PARTS; i++) { /* from behind: none is merged with the next */
+		uint64_t at = (RDMA_PARTS - 1 - i % RDMA_PARTS) * RDMA_PART;
+
+		r[i] = engine_fix_request(i < RDMA_PARTS ? TENT_OPCODE_READ : TENT_OPCODE_WRITE,
+					  p.mine + at, p.id, p.theirs + at, RDMA_PART);
+	}
+	rdma_set_at(0, "bandwidth=100mbit");
+	assert_int_equal(tent_ring_submit(p.ring, r, RDMA_PARTS + 1, sizeof(r[0]), 0, 0), 0);
+	do {
+		c = engine_fix_wait(p.ring);
+		assert_int_equal(c.status, TENT_STATUS_COMPLETED);
+		reads++;
+	} while (c.user_data != RDMA_PARTS);
+	assert_in_range(reads, 0, 3 * RDMA_PARTS / 4 - 1);
+	rdma_set_at(0, "bandwidth=0");
+	for (; reads < RDMA_PARTS; reads++)
+		assert_int_equal(engine_fix_wait(p.ring).status, TENT_STATUS_COMPLETED);
+	rdma_pair_end(&p);
+}
+
 static void a_completion_that_is_lost_ends_by_timeout(void **state)
 {
 	struct rdma_pair p;
@@ -218,6 +249,7 @@ int main(void)
 		cmocka_unit_test(bytes_travel_over_both_links),
 		cmocka_unit_test(a_bad_wire_costs_time_alone),
 		cmocka_unit_test(one_request_that_the_card_refuses_fails_alone),
+		cmocka_unit_test(a_write_does_not_wait_for_reads_that_wait),
 		cmocka_unit_test(a_completion_that_is_lost_ends_by_timeout),
 		cmocka_unit_test(without_a_device_at_one_end_it_goes_by_tcp),
 		cmocka_unit_test(after_a_device_was_taken_out_it_goes_by_tcp),
