@@ -26,7 +26,7 @@ static void read_and_write_move_exactly_their_bytes(void **state)
 			uint64_t n = sizes[i], at = shifts[k % 4], offset = shifts[k / 4];
 
 			assert_int_equal(ftruncate(f->file.fd, 0), 0);
-			fill(f->memory, SIZE, (uint32_t)(i * 16 + k));
+			pattern_fill(f->memory, SIZE, (uint32_t)(i * 16 + k));
 			memcpy(copy, f->memory, SIZE);
 			move(f, TENT_OPCODE_WRITE, at, offset, n);
 			assert_int_equal(lseek(f->file.fd, 0, SEEK_END), offset + n);
@@ -80,7 +80,7 @@ static void a_sparse_file_has_offsets_beyond_4_gib(void **state)
 	uint8_t zero[100] = { 0 };
 
 	move(f, TENT_OPCODE_WRITE, 0, far, 100000);
-	fill(f->memory + SIZE / 2, 200000, 9);
+	pattern_fill(f->memory + SIZE / 2, 200000, 9);
 	move(f, TENT_OPCODE_READ, SIZE / 2, far - 100, 100100);
 	assert_memory_equal(f->memory + SIZE / 2, zero, 100);
 	assert_memory_equal(f->memory + SIZE / 2 + 100, f->memory, 100000);

@@ -26,6 +26,7 @@
 
 #include "io/backends.h"
 #include "io/file.h"
+#include "tests/common/pattern.h"
 
 #define SIZE	(4u << 20)	/* of the memory */
 #define DEPTH	8u
@@ -42,14 +43,6 @@ struct fix {
 	struct region local, remote;
 	uint8_t *memory;	/* page-aligned */
 };
-
-static inline void fill(uint8_t *p, size_t n, uint32_t seed)
-{
-	for (size_t i = 0; i < n; i += 4) {
-		seed = seed * 1664525 + 1013904223;
-		memcpy(p + i, &seed, n - i < 4 ? n - i : 4);
-	}
-}
 
 static inline void open_file(struct fix *f, const char *path)
 {
@@ -88,7 +81,7 @@ static inline int start(void **state, bool io_uring, const struct file_io *io)
 	close(mkstemp(f->path));
 	open_file(f, f->path);
 	f->memory = aligned_alloc(PAGE, SIZE);
-	fill(f->memory, SIZE, 1);
+	pattern_fill(f->memory, SIZE, 1);
 	/* Its owner sees it elsewhere. */
 	f->local = (struct region){ .base = 0x100000, .end = 0x100000 + SIZE,
 				    .addr = f->memory };

@@ -83,7 +83,7 @@ static void read_anew(uint64_t at, uint32_t seed)
 {
 	static uint8_t bytes[CHUNK];
 
-	fill(bytes, CHUNK, seed);
+	pattern_fill(bytes, CHUNK, seed);
 	assert_int_equal(pwrite(fix->file.fd, bytes, CHUNK, 0), CHUNK);
 	assert_int_equal(fdatasync(fix->file.fd), 0);
 	move(fix, TENT_OPCODE_READ, at, 0, CHUNK);

@@ -194,7 +194,7 @@ static void an_owners_daemon_that_is_killed_leaves_no_success_without_its_bytes(
 		int opcode = i & 1 ? TENT_OPCODE_READ : TENT_OPCODE_WRITE;
 		struct timespec pause = { .tv_nsec = random_next(&chance) % 4000000 };
 
-		rdma_fill(opcode == TENT_OPCODE_WRITE ? p.mine : p.theirs, RDMA_SIZE, i);
+		pattern_fill(opcode == TENT_OPCODE_WRITE ? p.mine : p.theirs, RDMA_SIZE, i);
 		rdma_submit_all(&p, opcode);
 		nanosleep(&pause, NULL);
 		tentd_end(&rdma_two.daemons[0], SIGKILL);

@@ -63,7 +63,7 @@ static void a_large_pool_moves_across_the_pieces_that_a_card_takes(void **state)
 	theirs = pool_of(p.owner);
 	far_expect_buffers(p.user, p.id, 2);
 	mine = pool_of(p.user);
-	rdma_fill(mine, POOL, 1);
+	pattern_fill(mine, POOL, 1);
 	c = engine_fix_move(p.ring, TENT_OPCODE_WRITE, mine, p.id, theirs, POOL);
 	assert_int_equal(c.status, TENT_STATUS_COMPLETED);
 	assert_int_equal(c.transport, TENT_TRANSPORT_RDMA);

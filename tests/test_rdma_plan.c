@@ -164,8 +164,8 @@ static void move_as(struct rdma_pair *p, int32_t intent)
 		struct tent_completion c;
 
 		r.opcode = opcode;
-		rdma_fill(opcode == TENT_OPCODE_WRITE ? p->mine : p->theirs, RDMA_PART,
-			  (uint32_t)(intent + opcode));
+		pattern_fill(opcode == TENT_OPCODE_WRITE ? p->mine : p->theirs, RDMA_PART,
+			     (uint32_t)(intent + opcode));
 		engine_fix_submit(p->ring, &r);
 		c = engine_fix_wait(p->ring);
 		assert_int_equal(c.status, TENT_STATUS_COMPLETED);

@@ -60,7 +60,7 @@ static struct rails rails_of(struct rdma_pair *p, int opcode, uint32_t seed)
 {
 	struct rails r = { { 0, 0 } };
 
-	rdma_fill(opcode == TENT_OPCODE_WRITE ? p->mine : p->theirs, RDMA_SIZE, seed);
+	pattern_fill(opcode == TENT_OPCODE_WRITE ? p->mine : p->theirs, RDMA_SIZE, seed);
 	rdma_submit_all(p, opcode);
 	for (int i = 0; i < RDMA_PARTS; i++) {
 		struct tent_completion c = engine_fix_wait(p->ring);
@@ -107,7 +107,7 @@ static struct tent_completion move_all(struct rdma_pair *p, int opcode, uint32_t
 {
 	struct tent_completion c;
 
-	rdma_fill(opcode == TENT_OPCODE_WRITE ? p->mine : p->theirs, RDMA_SIZE, seed);
+	pattern_fill(opcode == TENT_OPCODE_WRITE ? p->mine : p->theirs, RDMA_SIZE, seed);
 	memset(opcode == TENT_OPCODE_WRITE ? p->theirs : p->mine, 0, RDMA_SIZE);
 	c = engine_fix_move(p->ring, opcode, p->mine, p->id, p->theirs, RDMA_SIZE);
 	if (c.status == TENT_STATUS_COMPLETED)

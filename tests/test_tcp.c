@@ -23,7 +23,7 @@ static void every_length_arrives_by_write_and_comes_back_by_read(void **state)
 	for (size_t i = 0; i < NR(lengths); i++) {
 		uint64_t n = lengths[i], at = (SIZE - n) / 2;
 
-		fill(p.mine, SIZE, (uint32_t)i + 1);
+		pattern_fill(p.mine, SIZE, (uint32_t)i + 1);
 		memset(p.theirs, 0, SIZE);
 		completed(pair_move(&p, TENT_OPCODE_WRITE, at, at, n), n);
 		assert_memory_equal(p.theirs + at, p.mine + at, n);
@@ -54,7 +54,7 @@ static void many_requests_at_once_all_arrive(void **state)
 
 	(void)state;
 	pair_open(&p, TENT_PERM_GLOBAL_READ_WRITE);
-	fill(p.mine, SIZE, 7);
+	pattern_fill(p.mine, SIZE, 7);
 	for (int round = 0; round < 4; round++) {
 		for (uint64_t i = 0; i < COUNT; i++)
 			pair_submit(&p, TENT_OPCODE_WRITE, i * BYTES, (COUNT - 1 - i) * BYTES, BYTES);
@@ -76,9 +76,9 @@ static void both_directions_and_both_operations_run_at_once(void **state)
 	pair_open(&there, TENT_PERM_GLOBAL_READ_WRITE);
 	pair_open_from(&back, &two, &one, TENT_PERM_GLOBAL_READ_WRITE);
 	for (int round = 0; round < 8; round++) {
-		fill(there.mine, SIZE / 2, (uint32_t)round);
-		fill(there.theirs + SIZE / 2, SIZE / 2, (uint32_t)round + 100);
-		fill(back.mine, SIZE, (uint32_t)round + 200);
+		pattern_fill(there.mine, SIZE / 2, (uint32_t)round);
+		pattern_fill(there.theirs + SIZE / 2, SIZE / 2, (uint32_t)round + 100);
+		pattern_fill(back.mine, SIZE, (uint32_t)round + 200);
 		pair_submit(&there, TENT_OPCODE_WRITE, 0, 0, SIZE / 2);
 		pair_submit(&there, TENT_OPCODE_READ, SIZE / 2, SIZE / 2, SIZE / 2);
 		pair_submit(&back, TENT_OPCODE_WRITE, 0, 0, SIZE);
@@ -114,7 +114,7 @@ static void the_permission_of_a_buffer_holds(void **state)
 
 	(void)state;
 	pair_open(&p, TENT_PERM_GLOBAL_READ_ONLY);
-	fill(p.theirs, SIZE, 3);
+	pattern_fill(p.theirs, SIZE, 3);
 	completed(pair_move(&p, TENT_OPCODE_READ, 0, 0, SIZE), SIZE);
 	assert_memory_equal(p.mine, p.theirs, SIZE);
 	refused(pair_move(&p, TENT_OPCODE_WRITE, 0, 0, 64), TENT_ERR_ADDRESS);
@@ -207,7 +207,7 @@ static void a_client_that_leaves_under_way_disturbs_nobody(void **state)
 		struct pair p;
 
 		pair_open(&p, TENT_PERM_GLOBAL_READ_WRITE);
-		fill(stays.mine, SIZE, (uint32_t)round);
+		pattern_fill(stays.mine, SIZE, (uint32_t)round);
 		pair_submit(&stays, TENT_OPCODE_WRITE, 0, 0, SIZE);
 		pair_submit_parts(&p, round & 1 ? TENT_OPCODE_READ : TENT_OPCODE_WRITE);
 		pair_close(&p);

@@ -26,8 +26,8 @@ static void a_request_travels_in_pieces_that_cover_it_once(void **state)
 	(void)state;
 	stage_open(&s);
 	for (int opcode = TENT_OPCODE_READ; opcode <= TENT_OPCODE_WRITE; opcode++) {
-		fill(s.mine, SIZE, 1);
-		fill(theirs, SIZE, 2);
+		pattern_fill(s.mine, SIZE, 1);
+		pattern_fill(theirs, SIZE, 2);
 		submit(&s, opcode, 77, BYTES);
 		if (s.fd < 0)
 			stage_accept(&s);

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "tests/common/far.h"
+#include "tests/common/pattern.h"
 #include "tests/common/wire.h"
 
 #define NR(list) (sizeof(list) / sizeof(list[0]))
@@ -31,14 +32,6 @@ struct pair {
 	uint8_t *mine, *theirs;		/* SIZE bytes each */
 	tent_segment_id_t id;
 };
-
-static inline void fill(uint8_t *p, size_t n, uint32_t seed)
-{
-	for (size_t i = 0; i < n; i += 4) {
-		seed = seed * 1664525 + 1013904223;
-		memcpy(p + i, &seed, n - i < 4 ? n - i : 4);
-	}
-}
 
 static inline bool is_all(const uint8_t *p, size_t n, uint8_t byte)
 {

@@ -18,6 +18,7 @@
 
 #include "tests/common/engine_fix.h"
 #include "tests/common/far.h"
+#include "tests/common/pattern.h"
 #include "tests/common/random.h"
 #include "tests/common/soak.h"
 #include "tests/common/tentd_pair.h"
@@ -99,14 +100,6 @@ static void pair_close(struct pair *p)
 	tent_client_detach(p->owner);
 }
 
-static void fill(uint8_t *p, uint64_t n, uint32_t seed)
-{
-	for (uint64_t i = 0; i < n; i += 4) {
-		seed = seed * 1664525 + 1013904223;
-		memcpy(p + i, &seed, 4);
-	}
-}
-
 static void submit_all(struct pair *p, int opcode)
 {
 	for (uint64_t i = 0; i < PARTS; i++) {
@@ -119,7 +112,7 @@ static void submit_all(struct pair *p, int opcode)
 
 static void expect_all(struct pair *p, int opcode, uint32_t seed)
 {
-	fill(opcode == TENT_OPCODE_WRITE ? p->mine : p->theirs, SIZE, seed);
+	pattern_fill(opcode == TENT_OPCODE_WRITE ? p->mine : p->theirs, SIZE, seed);
 	memset(opcode == TENT_OPCODE_WRITE ? p->theirs : p->mine, 0, SIZE);
 	submit_all(p, opcode);
 	for (int i = 0; i < PARTS; i++)
@@ -180,10 +173,10 @@ static void private_memory_is_refused_at_either_end(void **state)
 	assert_int_equal(tent_client_register(p.owner, there, PART, TENT_PERM_GLOBAL_READ_WRITE,
 					      NULL, 0), 0);
 	far_expect_buffers(p.user, p.id, 2);
-	fill(here, PART, 1);
-	fill(there, PART, 2);
-	fill(p.mine, SIZE, 3);
-	fill(p.theirs, SIZE, 3);
+	pattern_fill(here, PART, 1);
+	pattern_fill(there, PART, 2);
+	pattern_fill(p.mine, SIZE, 3);
+	pattern_fill(p.theirs, SIZE, 3);
 	for (int opcode = TENT_OPCODE_READ; opcode <= TENT_OPCODE_WRITE; opcode++) {
 		c = move(&p, opcode, here, p.theirs);
 		assert_int_equal(c.flags, TENT_CQE_F_REJECTED);
@@ -196,9 +189,9 @@ static void private_memory_is_refused_at_either_end(void **state)
 		assert_memory_equal(p.mine, p.theirs, SIZE);
 		expect_all(&p, opcode, 3);
 	}
-	fill(p.mine, PART, 1);
+	pattern_fill(p.mine, PART, 1);
 	assert_memory_equal(here, p.mine, PART);
-	fill(p.mine, PART, 2);
+	pattern_fill(p.mine, PART, 2);
 	assert_memory_equal(there, p.mine, PART);
 	pair_close(&p);
 	tentd_pair_end(&two);
@@ -273,7 +266,7 @@ static void a_daemon_that_is_killed_leaves_no_success_without_its_bytes(void **s
 		int opcode = i & 1 ? TENT_OPCODE_READ : TENT_OPCODE_WRITE;
 		struct timespec pause = { .tv_nsec = random_next(&chance) % 4000000 };
 
-		fill(opcode == TENT_OPCODE_WRITE ? p.mine : p.theirs, SIZE, i);
+		pattern_fill(opcode == TENT_OPCODE_WRITE ? p.mine : p.theirs, SIZE, i);
 		submit_all(&p, opcode);
 		nanosleep(&pause, NULL);
 		tentd_end(&two.daemons[0], SIGKILL);
@@ -390,7 +383,7 @@ static void what_a_cut_connection_carried_goes_on_unless_it_may_still_land(void 
 	pair_open(&p, HOSTS_IPV4, WITH_NULL);
 	for (int opcode = TENT_OPCODE_READ; opcode <= TENT_OPCODE_WRITE; opcode++) {
 		connect_again(&p);
-		fill(p.mine, SIZE, 5);
+		pattern_fill(p.mine, SIZE, 5);
 		memset(p.theirs, 0, SIZE);
 		filter_data('I');
 		for (uint64_t part = 0; part < PARTS; part++)

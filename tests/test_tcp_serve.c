@@ -50,7 +50,7 @@ static void stage_close(struct stage *s)
 /* The honest one's bytes arrive. */
 static void expect_honest(struct stage *s, uint32_t seed)
 {
-	fill(s->pair.mine, SIZE, seed);
+	pattern_fill(s->pair.mine, SIZE, seed);
 	completed(pair_move(&s->pair, TENT_OPCODE_WRITE, 0, 0, SIZE), SIZE);
 	assert_memory_equal(s->pair.mine, s->pair.theirs, SIZE);
 }
@@ -77,7 +77,7 @@ static void a_frame_that_is_cut_anywhere_is_understood(void **state)
 	for (size_t cut = 0; cut <= sizeof(bytes); cut++) {
 		h = data_request(&s.guest, TCP_WRITE, cut, s.pair.theirs + 7, 100);
 		memcpy(bytes, &h, sizeof(h));
-		fill(bytes + sizeof(h), 100, (uint32_t)cut);
+		pattern_fill(bytes + sizeof(h), 100, (uint32_t)cut);
 		data_send(s.fd, bytes, cut);
 		sched_yield();
 		data_send(s.fd, bytes + cut, sizeof(bytes) - cut);
@@ -125,7 +125,7 @@ static void a_checksum_is_of_the_bytes_as_they_are_sent(void **state)
 	(void)state;
 	stage_open(&s, TENT_PERM_GLOBAL_READ_ONLY);
 	take_little(&s);
-	fill(s.pair.theirs, SIZE, 1);
+	pattern_fill(s.pair.theirs, SIZE, 1);
 	for (uint64_t i = 0; i < COUNT; i++) {
 		heads[i] = data_request(&s.guest, TCP_READ, i, s.pair.theirs, SIZE);
 		heads[i].flags = TCP_F_CRC;
@@ -134,7 +134,7 @@ static void a_checksum_is_of_the_bytes_as_they_are_sent(void **state)
 	for (uint64_t i = 0; i < COUNT; i++) {
 		assert_true(answer_of(&s).id == i);
 		if (i == 0)
-			fill(s.pair.theirs, SIZE, 2);
+			pattern_fill(s.pair.theirs, SIZE, 2);
 		data_receive(s.fd, bytes, sizeof(bytes));
 		data_receive(s.fd, &tail, sizeof(tail));
 	}
@@ -256,7 +256,7 @@ static void a_wrong_checksum_is_said(void **state)
 
 	(void)state;
 	stage_open(&s, TENT_PERM_GLOBAL_READ_WRITE);
-	fill(bytes, sizeof(bytes), 5);
+	pattern_fill(bytes, sizeof(bytes), 5);
 	for (int flip = 0; flip < 2; flip++) {
 		h = data_request(&s.guest, TCP_WRITE, 1, s.pair.theirs, sizeof(bytes));
 		h.flags = TCP_F_CRC;

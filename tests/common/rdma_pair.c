@@ -173,14 +173,6 @@ void rdma_pair_end(struct rdma_pair *p)
 
 /* ---- traffic ----------------------------------------------------------- */
 
-void rdma_fill(uint8_t *p, uint64_t n, uint32_t seed)
-{
-	for (uint64_t i = 0; i < n; i += 4) {
-		seed = seed * 1664525 + 1013904223;
-		memcpy(p + i, &seed, 4);
-	}
-}
-
 void rdma_submit_all(struct rdma_pair *p, int opcode)
 {
 	for (uint64_t i = 0; i < RDMA_PARTS; i++) {
@@ -194,7 +186,7 @@ void rdma_submit_all(struct rdma_pair *p, int opcode)
 
 void rdma_expect_all(struct rdma_pair *p, int opcode, int transport, uint32_t seed)
 {
-	rdma_fill(opcode == TENT_OPCODE_WRITE ? p->mine : p->theirs, RDMA_SIZE, seed);
+	pattern_fill(opcode == TENT_OPCODE_WRITE ? p->mine : p->theirs, RDMA_SIZE, seed);
 	memset(opcode == TENT_OPCODE_WRITE ? p->theirs : p->mine, 0, RDMA_SIZE);
 	rdma_submit_all(p, opcode);
 	for (int i = 0; i < RDMA_PARTS; i++) {
@@ -216,7 +208,7 @@ int rdma_failures(struct rdma_pair *p, int opcode, int error)
 {
 	int failed = 0;
 
-	rdma_fill(opcode == TENT_OPCODE_WRITE ? p->mine : p->theirs, RDMA_SIZE, 77);
+	pattern_fill(opcode == TENT_OPCODE_WRITE ? p->mine : p->theirs, RDMA_SIZE, 77);
 	rdma_submit_all(p, opcode);
 	for (int i = 0; i < RDMA_PARTS; i++) {
 		struct tent_completion c = engine_fix_wait(p->ring);

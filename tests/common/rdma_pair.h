@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <tent/tentring.h>
 
+#include "tests/common/pattern.h"
 #include "tests/common/tentd_pair.h"
 
 #define RDMA_SIZE ((uint64_t)4 << 20)	/* of either's memory, moved as */
@@ -68,7 +69,6 @@ void rdma_pair_open_as(struct rdma_pair *p, const struct rdma_host hosts[2]);
 void rdma_pair_close(struct rdma_pair *p);
 void rdma_pair_end(struct rdma_pair *p);
 
-void rdma_fill(uint8_t *p, uint64_t n, uint32_t seed);
 /* A request for each part, its number as user_data. */
 void rdma_submit_all(struct rdma_pair *p, int opcode);
 /* All parts are moved, by this transport. */
