@@ -82,17 +82,23 @@ LIBS	:= $(B)/libtentring.a $(B)/libtentring.so $(B)/libtent.a $(B)/libtent.so \
 TOOLS	:= $(B)/tools/tentd $(B)/tools/tentctl
 PERF	:= $(filter-out %/cost_driver,$(call progs,perf/*.c)) $(B)/perf/replay
 TESTS	:= $(call progs,tests/test_*.c tests/test_*.cpp sim/hca/tests/test_*.c sim/cuda/tests/test_*.c)
+# Those that take longest begin first: the last of them would run on alone otherwise.
+LONGEST	:= $(addprefix $(B)/tests/test_,rdma_faults rdma_obstacles long tcp rdma_hosts rdma_rails file \
+	   tcp_hosts fenced_rdma tcp_serve fenced_tcp fenced_file fenced_shm directory)
 # They need all of what a machine has one pool of, huge pages or locked memory: nothing may run
 # beside them.
 ALONE	:= $(addprefix $(B)/,$(addprefix tests/test_,attack_pages control_query engine_pages ring_mem \
 	   ring_sigbus) sim/hca/tests/test_hca_umem_limits)
+BESIDE	:= $(LONGEST) $(filter-out $(ALONE) $(LONGEST),$(TESTS))
 HELPERS	:= $(call progs,tests/examples/*.c tests/examples/*.cpp)
 DOORS	:= $(addprefix $(B)/tests/vectors/door_,lib ring cpp)
 FUZZERS	:= $(call progs,tests/fuzz_*.c sim/hca/tests/fuzz_*.c)
-# Tests that are scripts: they build, start and trace whole programs.
-SCRIPTS	:= tests/symbols.sh tests/abi.sh tests/readme_examples.sh tests/installed.sh tests/frozen.sh tests/foreign.sh \
-	   tests/vectors.sh tests/strace_busy.sh tests/replay.sh tests/replay_kills.sh tests/perf.sh \
-	   tests/rdma_capture.sh tests/rdma_perf.sh tests/gpu_report.sh
+# Tests that are scripts: they build, start and trace whole programs. Those that measure, or begin
+# anew where there was other work, run alone.
+SCRIPTS	:= tests/foreign.sh tests/replay_kills.sh tests/symbols.sh tests/abi.sh tests/readme_examples.sh \
+	   tests/installed.sh tests/frozen.sh tests/vectors.sh
+QUIET	:= tests/strace_busy.sh tests/replay.sh tests/perf.sh tests/rdma_capture.sh tests/rdma_perf.sh \
+	   tests/gpu_report.sh
 
 all: $(LIBS) $(TOOLS) $(PERF)
 
@@ -349,7 +355,7 @@ demo: deps-demo
 check: deps
 	@$(MAKE) --no-print-directory check-all
 check-all: all tests
-	@tests/run.sh $(filter-out $(ALONE),$(TESTS)) -- $(ALONE) $(SCRIPTS)
+	@tests/run.sh $(SCRIPTS) $(BESIDE) -- $(ALONE) $(QUIET)
 
 # Programs that nobody here wrote, on the software ConnectX.
 check-hca: deps-hca
@@ -360,7 +366,7 @@ check-hca: deps-hca
 RDMA_TESTS := $(filter $(addprefix $(B)/tests/test_,dv_% rdma_% fenced_rdma),$(TESTS))
 check-rdma: deps
 	@$(MAKE) --no-print-directory all $(RDMA_TESTS)
-	@tests/run.sh $(RDMA_TESTS) -- $(filter tests/rdma_%,$(SCRIPTS))
+	@tests/run.sh $(RDMA_TESTS) -- $(filter tests/rdma_%,$(QUIET))
 
 check-python: deps-python
 	@$(MAKE) --no-print-directory python tools $(DOORS)
@@ -373,7 +379,7 @@ check-vectors: deps deps-python
 asan tsan: deps
 	@$(MAKE) --no-print-directory SAN=$@ B=$(B)/$@ PLAIN=$(B) check-san
 check-san: $(TOOLS) tests
-	@tests/run.sh $(filter-out $(ALONE),$(TESTS)) -- $(ALONE)
+	@tests/run.sh $(BESIDE) -- $(ALONE)
 
 # What goes by time takes two minutes each, and the software ConnectX ten. The neighbour is
 # judged here only, and last: on a machine that others use it says little.

@@ -1,27 +1,27 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # run.sh PROGRAMS.. -- PROGRAMS..: runs test programs and scripts and stops at the first that
-# fails; two at a time, and those behind the dashes one after the other. Of one that passes it
-# shows the closing lines, of one that fails all.
-# Of two that run beside each other each has a network of its own: ports, and the order in which
-# they are given out, are part of what is tested. Where we may not make one, nothing runs
-# beside anything.
+# fails; three at a time, since most wait more than they compute, and those behind the dashes one
+# after the other. Of one that passes it shows the closing lines, of one that fails all.
+# Each has a network of its own: ports, and the order in which they are given out, are part of what
+# is tested, and so are software devices, of which a network has one owner. Where we may not make
+# one, nothing runs beside anything.
 # TENT_BUILD tells tests where the programs they start lie. One that takes longer than
-# TENT_TEST_SECONDS hangs, as a test of waits does when the property is broken.
+# TENT_TEST_SECONDS hangs, as a test of waits does when the property is broken. A test that fails
+# ends its program: what it leaves behind, engines and sockets, others may wait for without end.
 set -um		# with job control: otherwise what runs in the background ignores SIGINT
 TENT_BUILD=$(realpath "$B")
-export TENT_BUILD
+export TENT_BUILD CMOCKA_TEST_ABORT=1
 ran=0
 limit=${TENT_TEST_SECONDS:-900}
-network='ip link set lo up && exec "$@"'
 declare -A program=() since=()	# by the pid of what runs now
 
 log_of() { # PROGRAM
 	echo "$TENT_BUILD/$(basename "$1").log"
 }
 
-start() { # PROGRAM BEFORE..: what it is started by
-	"${@:2}" timeout -k 10 "$limit" "$1" > "$(log_of "$1")" 2>&1 < /dev/null &
+start() { # PROGRAM
+	"${own[@]}" timeout -k 10 "$limit" "$1" > "$(log_of "$1")" 2>&1 < /dev/null &
 	program[$!]=$1
 	since[$!]=$SECONDS
 }
@@ -56,14 +56,11 @@ finish() {
 
 trap '[ ${#program[@]} = 0 ] || kill "${!program[@]}"' EXIT
 trap 'exit 130' INT TERM
-at_once=1
-unshare --net sh -c "$network" sh true 2> /dev/null && at_once=2
+at_once=3
+own=(unshare --net sh -c 'ip link set lo up && exec "$@"' sh)
+"${own[@]}" true 2> /dev/null || { at_once=1; own=(); }
 while [ $# != 0 ] && [ "$1" != -- ]; do
-	if [ $at_once = 1 ]; then
-		start "$1"
-	else
-		start "$1" unshare --net sh -c "$network" sh
-	fi
+	start "$1"
 	shift
 	[ ${#program[@]} -lt $at_once ] || finish
 done
