@@ -41,6 +41,7 @@
 #include "dv/rdma_frame.h"
 #include "dv/run.h"
 #include "engine/backend.h"
+#include "engine/hot.h"
 #include "engine/transfer_list.h"
 #include "ring/order.h"
 
@@ -126,13 +127,18 @@ struct rdma_job {
 	uint64_t issued;	/* bytes that pieces were made of */
 	uint64_t struck_by;	/* the last connection that broke with a piece of it: its id */
 	uint32_t nr_out;	/* pieces that are not completed; 0 in the end */
-	uint32_t nr_struck;	/* that a broken connection has; 0 in the end */
 	uint32_t serial;	/* how often this place was used */
-	uint32_t rails, nearest; /* that it may go by; that it should */
-	uint16_t rule;		/* how it will end; 0: not yet known */
-	uint8_t tries;		/* connections that broke with something of it */
-	bool waits;		/* in its line's waiting */
-	bool unfenced;
+	uint32_t rails;		/* that it may go by */
+	union {
+		struct {
+			uint32_t nr_struck; /* pieces a broken connection has; 0 in the end */
+			uint16_t rule;	/* how it will end; 0: not yet known */
+			uint8_t tries;	/* connections that broke with something of it */
+			bool unfenced : 1;
+			bool waits : 1;	/* in its line's waiting */
+		};
+		uint64_t odd;	/* all of these; 0: nothing has happened to it */
+	};
 	uint64_t fence_ns;	/* called back: how long completions are waited for; 0: not */
 	union {
 		SLIST_ENTRY(rdma_job) spare;
@@ -166,6 +172,7 @@ struct rdma_conn {
 	uint64_t out_bytes;
 	uint64_t chunk_bytes;	/* its line's */
 	uint8_t rail;		/* its lane's */
+	struct rdma_queue *queue; /* its line's */
 	struct rdma_counts *counts; /* of its queue and rail */
 	void *book;		/* sq's */
 	struct rdma_again *again; /* as many as sq has blocks */
@@ -205,6 +212,7 @@ struct rdma_line {
 	uint64_t chunk_bytes;	/* of a piece, at most */
 	uint32_t nr_lanes;
 	uint32_t all, up;	/* masks of its lanes */
+	struct rdma_conn *only;	/* the one lane's, while nothing waits: see rdma_line_settle() */
 	uint32_t turn;		/* of lanes that have equally much to do */
 	bool busy;		/* in its queue's lines */
 	TAILQ_ENTRY(rdma_line) link;
@@ -299,11 +307,6 @@ struct rdma_instance {
 	LIST_HEAD(, rdma_conn) conns;
 	LIST_HEAD(, rdma_served) served;
 };
-
-static inline void rdma_count(uint64_t *counter, uint64_t n)
-{
-	store_relaxed(counter, *counter + n);
-}
 
 /* Control: rdma_reaches() may answer otherwise now. */
 static inline void rdma_changed(struct rdma_instance *inst)

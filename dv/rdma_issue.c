@@ -41,8 +41,8 @@ static uint32_t build(struct rdma_conn *c, struct rdma_job *job, uint64_t offset
 
 	if (!put(c, job, &d, offset))
 		return 0;
-	rdma_count(rdma_job_is_read(job) ? &c->counts->reads : &c->counts->writes, 1);
-	rdma_count(&c->counts->bytes, d.length);
+	stat_add(rdma_job_is_read(job) ? &c->counts->reads : &c->counts->writes, 1);
+	stat_add(&c->counts->bytes, d.length);
 	c->out_bytes += d.length;
 	job->transfer->rail = c->rail;
 	job->nr_out++;
@@ -96,7 +96,8 @@ static uint32_t issue_by_any(struct rdma_line *l, struct rdma_job *job, uint32_t
 /* How many bytes of it went out; 0: there is no room now. */
 static uint32_t issue(struct rdma_line *l, struct rdma_job *job, uint64_t offset, uint64_t length)
 {
-	uint32_t nearest = l->up & job->nearest;
+	const struct rdma_near *near = job->transfer->local->wired;
+	uint32_t nearest = l->up & job->rails & near->nearest;
 	uint32_t rails = nearest ? nearest : l->up & job->rails;
 
 	if (l->up & (l->up - 1))
@@ -193,6 +194,8 @@ void rdma_line_issue(struct rdma_line *l)
 	for (uint32_t i = 0; i < l->nr_lanes; i++)
 		if (l->lanes[i].conn)
 			dv_sq_ring(&l->lanes[i].conn->sq);
-	if (!rdma_line_waits(l) && TAILQ_EMPTY(&l->broken))
-		rdma_line_idle(l);
+	if (rdma_line_waits(l) || !TAILQ_EMPTY(&l->broken))
+		return;
+	rdma_line_idle(l);
+	rdma_line_settle(l);
 }

@@ -23,6 +23,13 @@ void rdma_line_idle(struct rdma_line *l)
 	l->busy = false;
 }
 
+void rdma_line_settle(struct rdma_line *l)
+{
+	bool waits = rdma_line_waits(l) || !TAILQ_EMPTY(&l->broken);
+
+	l->only = l->nr_lanes == 1 && !waits ? l->lanes[0].conn : NULL;
+}
+
 static void call(struct rdma_lane *lane)
 {
 	if (lane->state != LANE_DOWN)
@@ -122,7 +129,9 @@ void rdma_lane_up(struct rdma_conn *c)
 	l->up |= 1u << lane->rail;
 	c->rail = lane->rail;
 	c->chunk_bytes = l->chunk_bytes;
+	c->queue = l->queue;
 	c->counts = &l->queue->tracks[lane->rail].counts;
+	rdma_line_settle(l);
 	if (l->route->peer->leaves[l->queue->index])
 		rdma_conn_break(c, "");
 }
@@ -179,9 +188,12 @@ static void completed(struct rdma_conn *c, const struct dv_op *op)
 
 	job->nr_out--;
 	c->out_bytes -= op->length;
-	if (!fault) {
+	if (likely(!fault)) {
 		job->transfer->done += op->length;
-		rdma_job_end_if_over(job);
+		if (likely(rdma_job_is_whole(job)))
+			rdma_job_complete(c->queue, job);
+		else
+			rdma_job_end_if_over(job);
 		return;
 	}
 	if (fault->scope == DV_SCOPE_REQUEST && fault->rule && !c->nr_again) {
@@ -235,9 +247,10 @@ void rdma_conn_break(struct rdma_conn *c, const char *why)
 		snprintf(c->fault, sizeof(c->fault), "%s", why);
 	lane->state = LANE_FENCING;
 	lane->conn = NULL;
+	l->only = NULL;
 	l->up &= ~(1u << lane->rail);
 	TAILQ_REMOVE(&l->queue->conns, c, link);
-	rdma_count(&c->counts->breaks, 1);
+	stat_add(&c->counts->breaks, 1);
 	rdma_control_send(l->queue->inst, &c->note, NOTE_BROKEN, c);
 }
 
@@ -275,6 +288,7 @@ void rdma_lane_fenced(struct rdma_conn *c)
 		resolve(c, c->again[i].job);
 	if (!leaves) {
 		TAILQ_INSERT_TAIL(&l->broken, c, link);
+		l->only = NULL;
 		rdma_line_busy(l);
 	}
 	lane_down(c->lane);

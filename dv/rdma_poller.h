@@ -41,6 +41,7 @@ static inline bool rdma_line_waits(const struct rdma_line *l)
 	return !TAILQ_EMPTY(&l->waiting[0]) || !TAILQ_EMPTY(&l->waiting[1]);
 }
 
+/* It has all that it will; no piece is out or struck. */
 static inline bool rdma_job_is_over(const struct rdma_job *job)
 {
 	return !(job->nr_out | job->nr_struck) &&
@@ -53,6 +54,30 @@ static inline void rdma_job_end_if_over(struct rdma_job *job)
 		rdma_job_end(job);
 }
 
+/* The same, and all went well. */
+static inline bool rdma_job_is_whole(const struct rdma_job *job)
+{
+	return !(job->nr_out | job->odd) && job->transfer->done == job->transfer->length;
+}
+
+/* Its place is free; the transfer is the caller's again. */
+static inline void rdma_job_free(struct rdma_queue *q, struct rdma_job *job)
+{
+	job->transfer = NULL;
+	job->serial++;
+	SLIST_INSERT_HEAD(&job->line->spares, job, spare);
+	q->nr_jobs--;
+}
+
+/* Of one that is whole. */
+static inline void rdma_job_complete(struct rdma_queue *q, struct rdma_job *job)
+{
+	struct transfer *t = job->transfer;
+
+	transfer_end(t, TENT_STATUS_COMPLETED, 0, 0);
+	transfer_list_push(&q->ended, t);
+	rdma_job_free(q, job);
+}
 
 /* rdma_issue.c. Pieces of what waits, as far as there is room. */
 void rdma_line_issue(struct rdma_line *l);
@@ -75,6 +100,9 @@ bool rdma_line_call(struct rdma_line *l, uint32_t rails);
 /* It has something to issue; it has not. */
 void rdma_line_busy(struct rdma_line *l);
 void rdma_line_idle(struct rdma_line *l);
+/* What comes next may go straight: asked when the last that waited is gone, and when a lane
+ * comes up. Whoever makes something wait, or loses a lane, takes l->only away. */
+void rdma_line_settle(struct rdma_line *l);
 void rdma_peer_leave(struct rdma_queue *q, struct rdma_peer *p);
 
 #endif /* TENT_DV_RDMA_POLLER_H */

@@ -58,3 +58,33 @@ struct region *hint_search(const struct region_table *t, uint64_t addr, uint64_t
 		set_window(hint, t, at);
 	return found;
 }
+
+/* ---- ways -------------------------------------------------------------- */
+
+static struct region_way *beside(struct region_hints *h, const struct region_way *w, uint32_t i)
+{
+	return &h->ways[(uint32_t)(w - h->ways) ^ i];
+}
+
+__attribute__((noinline)) struct region_way *
+way_find_beside(struct region_hints *h, struct region_way *w, const struct region *local,
+		const struct region *remote, uint64_t kind, uint32_t changes)
+{
+	for (uint32_t i = 1; i < REGION_WAYS_BESIDE; i++)
+		if (way_is(beside(h, w, i), local, remote, kind, changes))
+			return beside(h, w, i);
+	return NULL;
+}
+
+void way_keep(struct region_hints *h, const struct region_way *new)
+{
+	struct region_way *w = way_at(h, new->local, new->remote, new->kind);
+	uint32_t last = 0;
+
+	while (last < REGION_WAYS_BESIDE - 1 && beside(h, w, last)->local &&
+	       beside(h, w, last)->changes == new->changes)
+		last++;
+	for (; last; last--)
+		*beside(h, w, last) = *beside(h, w, last - 1);
+	*w = *new;
+}

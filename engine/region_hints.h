@@ -42,6 +42,7 @@ struct region_way {
 	uint8_t pool;		/* as in a transfer; 0: none */
 };
 #define REGION_WAYS_LOG2 9
+#define REGION_WAYS_BESIDE 4u	/* a batch whose ways are no more at one place finds them all */
 
 struct region_hints {
 	struct region_hint source[REGION_HINTS];
@@ -94,7 +95,7 @@ hint_holds(const struct region_hint *hint, const struct region_table *t, uint64_
 struct region *hint_search(const struct region_table *t, uint64_t addr, uint64_t length,
 			   struct region_hint *hint, bool is_source);
 
-/* The place of a way; another that belongs there has the one beside it. */
+/* The place of a way; others that belong there have those beside it. */
 static inline struct region_way *way_at(struct region_hints *h, const struct region *local,
 					const struct region *remote, uint64_t kind)
 {
@@ -112,6 +113,11 @@ static inline bool way_is(const struct region_way *w, const struct region *local
 	       w->changes == changes;
 }
 
+/* In the places beside its own. */
+struct region_way *way_find_beside(struct region_hints *h, struct region_way *w,
+				   const struct region *local, const struct region *remote,
+				   uint64_t kind, uint32_t changes);
+
 /* NULL: nobody has been asked. */
 static inline struct region_way *way_find(struct region_hints *h, const struct region *local,
 					  const struct region *remote, uint64_t kind,
@@ -121,17 +127,10 @@ static inline struct region_way *way_find(struct region_hints *h, const struct r
 
 	if (likely(way_is(w, local, remote, kind, changes)))
 		return w;
-	w = &h->ways[(w - h->ways) ^ 1];
-	return way_is(w, local, remote, kind, changes) ? w : NULL;
+	return way_find_beside(h, w, local, remote, kind, changes);
 }
 
-/* It takes the place of what stood longer. */
-static inline void way_keep(struct region_hints *h, const struct region_way *new)
-{
-	struct region_way *w = way_at(h, new->local, new->remote, new->kind);
-
-	h->ways[(w - h->ways) ^ 1] = *w;
-	*w = *new;
-}
+/* The others move on; one that does not stand any more goes, else the last. */
+void way_keep(struct region_hints *h, const struct region_way *new);
 
 #endif /* TENT_ENGINE_REGION_HINTS_H */

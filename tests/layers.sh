@@ -28,7 +28,7 @@ includes() {
 includes uapi 'nothing by quotes'
 includes ring 'ring/'
 includes engine 'ring/|engine/'
-table='engine/backend\.h"|engine/mem\.h"|engine/thread\.h"|engine/transfer_list\.h"'
+table='engine/backend\.h"|engine/hot\.h"|engine/mem\.h"|engine/thread\.h"|engine/transfer_list\.h"'
 includes dv "ring/|dv/|$table"
 includes gpu "ring/|gpu/|$table"
 includes io "ring/|io/|$table"

@@ -3,6 +3,7 @@
  * taken again unasked, but never where the planner would choose another. */
 #include "engine/config.h"
 #include "engine/contract.h"
+#include "engine/region_hints.h"
 #include "engine/round.h"
 #include "tests/common/random.h"
 #include "tests/test_intent_fix.h"
@@ -211,6 +212,44 @@ static void what_others_may_only_read_is_written_by_nobody_who_has_read_it(void 
 	}
 }
 
+#define BESIDE REGION_WAYS_BESIDE
+static struct region_hints memory;
+static const struct region here;
+
+/* Nobody looks at what it points to. */
+static const struct region *at(uint32_t i)
+{
+	return (const struct region *)((uintptr_t)(i + 1) * 64);
+}
+
+static void keep(const struct region *remote)
+{
+	way_keep(&memory, &(struct region_way){ .local = &here, .remote = remote, .changes = 1 });
+}
+
+static uint64_t group_of(const struct region *remote)
+{
+	return (uint64_t)(way_at(&memory, &here, remote, 0) - memory.ways) / BESIDE;
+}
+
+/* Not one after the other: none of them may go while there is room. */
+static void ways_that_lie_beside_each_other_are_all_remembered(void **state)
+{
+	const struct region *kept[BESIDE];
+	uint32_t n;
+
+	(void)state;
+	for (uint32_t first = 0; first < 64; first++) {
+		memset(&memory, 0, sizeof(memory));
+		n = 0;
+		for (uint32_t i = first; n < BESIDE; i++)
+			if (group_of(at(i)) == group_of(at(first)))
+				keep(kept[n++] = at(i));
+		while (n--)
+			assert_non_null(way_find(&memory, &here, kept[n], 0, 1));
+	}
+}
+
 /* ---- whatever is asked ---------------------------------------------------- */
 
 static const char random_config[] =
@@ -325,6 +364,7 @@ int main(void)
 		FAR_TEST(a_way_that_is_paused_is_left_by_who_took_it_before),
 		FAR_TEST(another_contract_means_another_choice),
 		FAR_TEST(what_others_may_only_read_is_written_by_nobody_who_has_read_it),
+		cmocka_unit_test(ways_that_lie_beside_each_other_are_all_remembered),
 		FAR_TEST(with_and_without_a_memory_the_judge_says_the_same),
 	};
 
