@@ -220,7 +220,7 @@ rdma_rows() {
 	rdma_row rdma4 32 545
 	rdma_row rdmafull 32 975
 	rdma_row rdma 1 1580
-	rdma_row rdmainline 32 740
+	rdma_row rdmainline 32 755
 }
 
 rdma_row() { # VECTOR BATCH BUDGET
