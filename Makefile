@@ -288,7 +288,7 @@ $(COMMON): $(COMMON_OBJS)
 $(B)/tests/test_%: $(B)/tests/test_%.o $(COMMON) $(INTERNAL)
 	$(call link,-lcmocka)
 # On software GPUs, which the program has its own child run on.
-$(B)/tests/test_gpu $(B)/tests/test_staging: | $(CUDA)
+$(B)/tests/test_gpu $(B)/tests/test_staging $(B)/tests/test_staging_far: | $(CUDA)
 # OpenSSL as its headers have it, beside what we find of it.
 $(B)/tests/test_tls: LDLIBS += -lssl -lcrypto
 # The declarations of the CUDA driver, against those of a toolkit where there is one.

@@ -327,6 +327,9 @@ struct backend {
 	 * Ends what peers asked for of it, and what else the backend has of it beside
 	 * transfers. True: nothing of that touches it any more. */
 	bool (*drop)(struct backend_queue *queue, const struct region *r);
+	/* Optional. Poller. A copy between a loan of the queue's and memory of a GPU is over:
+	 * rule is 0, or what it failed with. */
+	void (*loan_copied)(struct backend_queue *queue, struct loan *loan, uint16_t rule);
 	/* Optional. Instead of peers_open, guest_ and far_: its links set it up. */
 	const struct wired_ops *wired;
 	/* Optional. */
@@ -372,6 +375,7 @@ struct backend_queue {
 	bool moved;		/* the poller's: poll() did some, whatever it handed back */
 	uint32_t watched;	/* the backend's: what it waits for, no descriptor announces */
 	uint32_t called;	/* any thread sets it: the same, once; poll() clears it */
+	struct lender *lender;	/* constant; NULL: nobody here has memory of GPUs */
 };
 struct backend_instance {
 	const struct backend *ops;

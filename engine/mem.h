@@ -146,6 +146,25 @@ struct client_space {
 	struct wake_account *wakes;	/* its tenant's */
 };
 
+/*
+ * A buffer on loan to a backend that serves peers, for what they want of memory of GPUs:
+ * engine/staging.h. Poller; is_open, which says whether there are buffers, any thread.
+ */
+struct loan {
+	uint8_t *bytes;
+	void *borrower;		/* the backend's */
+};
+struct lender {
+	uint32_t is_open;	/* R19/A19 */
+	/* At least so many bytes, at most LOAN_BYTES. NULL: they are not free now. */
+	struct loan *(*borrow)(struct lender *l, uint32_t bytes);
+	/* READ: into the buffer. Its end, loan_copied(), comes from the poller's turn. */
+	void (*copy)(struct lender *l, struct loan *loan, enum tent_opcode opcode,
+		     struct region *gpu, uint64_t address, uint32_t bytes);
+	void (*give_back)(struct lender *l, struct loan *loan);
+};
+#define LOAN_BYTES (4u << 20)
+
 /* The first of entries 0..last that reaches end; the caller knows there is one. max_end
  * never falls, and where it first reaches end it is that entry's own. Not a walk: a
  * client could nest its registrations to make a walk long for its neighbours. */

@@ -231,7 +231,8 @@ static bool any_waits(const struct staging *s)
 /* Nobody announces that there is room in a queue. */
 static void watch(struct staging *s)
 {
-	bool watched = !TAILQ_EMPTY(&s->again) || (any_waits(s) && !TAILQ_EMPTY(&s->free));
+	bool watched = !TAILQ_EMPTY(&s->again) || !TAILQ_EMPTY(&s->lender.again) ||
+		        (any_waits(s) && !TAILQ_EMPTY(&s->free));
 
 	store_relaxed(&s->queues[0].base.watched, watched);
 }
@@ -252,6 +253,7 @@ static void turn(struct staging *s)
 		stop_waiting(job);
 		piece_start(s, job);
 	}
+	staging_loans_again(s);
 	watch(s);
 }
 
@@ -268,7 +270,7 @@ struct transfer *staging_tap_poll(struct backend_queue *queue)
 	struct transfer *t = tap->own->poll(queue), *next;
 	struct staging *s = tap->staging;
 
-	if (!s->nr_jobs)
+	if (!s->nr_jobs && !s->lender.nr_copies)
 		return t;
 	for (; t; t = next) {
 		struct staging_piece *p = piece_of(s, t);
@@ -276,7 +278,7 @@ struct transfer *staging_tap_poll(struct backend_queue *queue)
 		next = t->next;
 		if (p)
 			way_over(p);
-		else
+		else if (!staging_loan_over(s, t))
 			transfer_list_push(&s->ended, t);
 		queue->moved = true;
 	}

@@ -13,6 +13,7 @@
 #define STAGING_BUFFERS 16u	/* of a poller */
 #define STAGING_BYTES (512u << 10) /* of one */
 #define STAGING_WINDOW 4u		/* buffers of one request: some copied, some moved */
+#define STAGING_LOANS 16u	/* buffers beside those, for what peers want here */
 #define STAGING_PIECE_MIN (64u << 10) /* bytes that are worth a copy of their own */
 
 struct staging;

@@ -45,6 +45,27 @@ struct staging_queue {
 	struct staging *staging;
 };
 
+/* Buffers that lie behind each other, to who serves peers. */
+struct staging_loan {
+	struct transfer t;	/* its copy */
+	struct region region;	/* the buffers, as the device queue is shown them */
+	struct loan loan;
+	uint32_t taken;		/* bit i: buffer i */
+	TAILQ_ENTRY(staging_loan) link; /* in again */
+};
+TAILQ_HEAD(staging_loans, staging_loan);
+
+/* Its buffers are not those of requests: two engines that write to each other would wait
+ * for each other with what both wait for. */
+struct staging_lender {
+	struct lender base;
+	struct backend_queue *borrower;
+	struct staging_loan *loans;	/* STAGING_LOANS, each begins with its own buffer */
+	uint32_t taken;			/* bit i: buffer i */
+	uint32_t nr_copies;
+	struct staging_loans again;	/* copies that are new or found no room */
+};
+
 /* In the place of a queue's backend: what poll() hands back is looked through for pieces. */
 struct staging_tap {
 	struct backend ops;
@@ -59,9 +80,10 @@ struct staging {
 	struct staging_tap taps[STAGING_QUEUES_MAX + 1];
 	uint32_t nr_queues, nr_taps;
 	/* the buffers; the control thread makes them, R19/A19 */
-	struct staging_piece *pieces;	/* STAGING_BUFFERS */
+	struct staging_piece *pieces;	/* STAGING_BUFFERS; loans are behind them */
 	struct region pool;
 	struct pages_info pages;
+	struct staging_lender lender;
 	/* the poller's */
 	uint32_t nr_jobs;
 	uint32_t picks;
@@ -70,6 +92,15 @@ struct staging {
 	struct transfer_list ended;
 	struct staging_job jobs[STAGING_JOBS];
 };
+
+/* staging_loan.c. Control. */
+void staging_lender_init(struct staging *s, struct backend_queue *borrower);
+/* Behind the pool's other buffers. */
+void staging_lender_fill(struct staging *s);
+/* Poller. True: it was one of its copies. */
+bool staging_loan_over(struct staging *s, struct transfer *t);
+/* Those that are new or found no room, once each. */
+void staging_loans_again(struct staging *s);
 
 /* staging.c. Poller. */
 enum post_result staging_post(struct backend_queue *queue, struct transfer *t, uint64_t budget);

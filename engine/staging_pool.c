@@ -8,6 +8,8 @@
 
 #include "engine/staging_parts.h"
 
+#define POOL_BYTES ((size_t)(STAGING_BUFFERS + STAGING_LOANS) * STAGING_BYTES)
+
 /* ---- what it reaches --------------------------------------------------- */
 
 static const struct staging_queue *queue_of(const struct backend_instance *inst)
@@ -94,6 +96,7 @@ static struct staging *stage_alloc(struct backend_queue *device)
 	TAILQ_INIT(&s->free_jobs);
 	TAILQ_INIT(&s->free);
 	TAILQ_INIT(&s->again);
+	TAILQ_INIT(&s->lender.again);
 	for (uint32_t i = 0; i < LEVELS; i++)
 		TAILQ_INIT(&s->waiting[i]);
 	for (uint32_t i = 0; i < STAGING_JOBS; i++)
@@ -121,6 +124,9 @@ int staging_open(struct staging **out, struct backend_queue **queues, uint32_t *
 		queues[(*nr)++] = queue_init(s, queues[i]);
 		tap(s, queues[i]);
 	}
+	for (uint32_t i = 0; s && i < nr_own; i++)
+		if (queues[i]->ops->loan_copied && !s->lender.borrower)
+			staging_lender_init(s, queues[i]);
 	if (s)
 		tap(s, s->device);
 	*out = s;
@@ -135,20 +141,23 @@ static void pool_free(struct staging *s)
 		s->gpus->ops->device->host_close(s->gpus, &s->pool);
 	pages_free(s->pool.addr, &s->pages);
 	free(s->pieces);
+	free(s->lender.loans);
+	s->lender.loans = NULL;
 	s->pool.addr = NULL;
 	s->pieces = NULL;
 }
 
 static bool pool_make(struct staging *s)
 {
-	uint8_t *addr = pages_alloc((size_t)STAGING_BUFFERS * STAGING_BYTES, &s->pages);
+	uint8_t *addr = pages_alloc(POOL_BYTES, &s->pages);
 	uint64_t base = (uintptr_t)addr;
 
 	s->pool = (struct region){
-		.base = base, .end = base + STAGING_BUFFERS * STAGING_BYTES, .addr = addr,
+		.base = base, .end = base + POOL_BYTES, .addr = addr,
 	};
 	s->pieces = aligned_alloc(64, STAGING_BUFFERS * sizeof(*s->pieces));
-	if (addr && s->pieces)
+	s->lender.loans = aligned_alloc(64, STAGING_LOANS * sizeof(*s->lender.loans));
+	if (addr && s->pieces && s->lender.loans)
 		s->gpus->ops->device->host_open(s->gpus, &s->pool);
 	if (s->pool.pinned)
 		return true;
@@ -173,6 +182,7 @@ void staging_fill(struct staging *s)
 		return;
 	for (uint32_t i = 0; i < STAGING_BUFFERS; i++)
 		piece_init(s, i);
+	staging_lender_fill(s);
 	for (uint32_t i = 0; i < s->nr_queues; i++)	/* R19, pairs with A19 in is_absent() */
 		store_release(&s->queues[i].inst.changes, 1u);
 }

@@ -15,6 +15,7 @@
 
 #include "io/backends.h"
 #include "io/tcp_door.h"
+#include "io/tcp_serve.h"
 
 static int tcp_create(struct backend_instance **out, const struct backend_options *o)
 {
@@ -56,6 +57,8 @@ static int tcp_queue_open(struct backend_instance *base, int event_fd,
 	TAILQ_INIT(&q->cut);
 	TAILQ_INIT(&q->called_back);
 	TAILQ_INIT(&q->detached);
+	TAILQ_INIT(&q->lent);
+	TAILQ_INIT(&q->starving);
 	transfer_list_init(&q->ended);
 	q->index = inst->nr_queues;
 	inst->queues[inst->nr_queues++] = q;
@@ -286,6 +289,7 @@ const struct backend tcp_backend = {
 	.far_open = tcp_far_open,
 	.far_close = tcp_far_close,
 	.drop = tcp_drop,
+	.loan_copied = tcp_loan_copied,
 	.wait_fd = tcp_wait_fd,
 	.facts = tcp_facts,
 	.poll = tcp_poll,

@@ -7,6 +7,7 @@
  *   tcp_visit.c   its half-made ones: who calls, who is called
  *   tcp_post.c    the poller, asking: transfers become frames, answers become ends
  *   tcp_serve.c   the poller, asked: requests of peers are judged and answered
+ *   tcp_loan.c    those that want memory of GPUs, by way of buffers
  *   tcp_conn.c    the poller: bytes of a connection into frames and back; its end
  *   tcp_queue.c   the poller's turn
  *   tcp_uring.c   receives and sends by io_uring
@@ -96,6 +97,10 @@ struct tcp_frame {
 	/* theirs */
 	struct region *region;	/* of payload; NULL: of none */
 	bool goes;		/* the region is dropped */
+	bool copies;		/* between region and loan, just now */
+	struct loan *loan;	/* of payload, where region is a GPU's; or NULL */
+	uint64_t lent_ns;
+	TAILQ_ENTRY(tcp_frame) lent; /* those with a loan, by lent_ns */
 };
 TAILQ_HEAD(tcp_frames, tcp_frame);
 
@@ -128,6 +133,9 @@ struct tcp_conn {
 	uint32_t nr_kernel;	/* frames with some */
 	uint32_t nr_cancels;	/* io_uring: that ask for one of these */
 	uint32_t nr_used;	/* frames in use */
+	uint32_t nr_copies;	/* of them, that copy */
+	bool starves;		/* in the queue's starving */
+	TAILQ_ENTRY(tcp_conn) starve_link;
 	uint64_t drop_ns;	/* since when a region waits for it; 0: none does */
 	struct tcp_frame *frames; /* depth */
 	struct tcp_frames free, to_send;
@@ -263,6 +271,8 @@ struct tcp_queue {
 	struct tcp_conns conns, ready, cut;
 	struct tcp_jobs called_back;
 	struct tcp_frames detached;	/* by silent_ns */
+	struct tcp_frames lent;		/* by lent_ns */
+	struct tcp_conns starving;	/* that wait for a loan */
 	struct transfer_list ended;
 	uint32_t nr_jobs;
 	uint32_t nr_conns;
@@ -383,16 +393,6 @@ void tcp_silence_check(struct tcp_queue *q);
 void tcp_frame_heard(struct tcp_frame *f);
 /* Who was called back and has waited long enough. */
 void tcp_back_check(struct tcp_queue *q);
-
-/* tcp_serve.c. Poller. */
-/* A head came that asks for something. 1: go on; 0: no frame is free, later; -1: it
- * breaks the protocol. */
-int tcp_request_head(struct tcp_conn *c);
-void tcp_request_end(struct tcp_conn *c, uint16_t status);
-/* After an operation: memory may be needed elsewhere. */
-void tcp_request_check(struct tcp_conn *c);
-void tcp_request_sent(struct tcp_conn *c);
-bool tcp_drop(struct backend_queue *queue, const struct region *r);
 
 /* tcp_door.c. Any thread. */
 void tcp_door_send(struct tcp_instance *inst, struct tcp_note *n);

@@ -18,7 +18,7 @@
 
 #include "io/copy.h"
 #include "io/crc32c.h"
-#include "io/tcp.h"
+#include "io/tcp_serve.h"
 
 #define OP_BYTES 4096	/* what an operation costs, however short, in bytes of a long one */
 
@@ -50,6 +50,8 @@ void tcp_frame_put(struct tcp_frame *f)
 		return;
 	if (f->silent_ns)
 		tcp_frame_heard(f);
+	if (f->loan)
+		tcp_loan_give(f);
 	f->in_use = false;
 	f->job = NULL;
 	f->region = NULL;
@@ -497,6 +499,7 @@ static void settle(struct tcp_conn *c)
 	TAILQ_REMOVE(&q->conns, c, link);
 	q->nr_conns--;
 	q->io->leave(q, c);
+	tcp_loans_end(c);
 	tcp_conn_give(c, c->line && tcp_line_lost(c) ? NOTE_FENCE : NOTE_OVER);
 }
 
@@ -508,7 +511,7 @@ bool tcp_conns_settle(struct tcp_queue *q)
 		next = TAILQ_NEXT(c, cut_link);
 		tcp_conn_call(c, &c->in);
 		tcp_conn_call(c, &c->out);
-		if (!c->in.out && !c->out.out && !c->nr_kernel && !c->nr_cancels)
+		if (!c->in.out && !c->out.out && !c->nr_kernel && !c->nr_cancels && !c->nr_copies)
 			settle(c);
 	}
 	return !TAILQ_EMPTY(&q->cut);

@@ -170,6 +170,7 @@ static uint16_t rule_of(uint16_t status)
 	case TENT_RULE_TRANSPORT_REACH:
 	case TENT_RULE_COPY_FAULT:
 	case TENT_RULE_INTEGRITY:
+	case TENT_RULE_GPU:
 		return status;
 	default:
 		return TENT_RULE_SYSTEM;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tcp_queue.c - the poller's turn: notes, what the kernel brought, what goes out. */
-#include "io/tcp.h"
+#include "io/tcp_serve.h"
 #include "ring/clock.h"
 
 #define RESULTS_PER_TURN 16u	/* twice: each may be TCP_PIECE bytes that are summed */
@@ -140,6 +140,8 @@ struct transfer *tcp_poll(struct backend_queue *queue)
 		tcp_back_check(q);
 	if (!TAILQ_EMPTY(&q->detached))
 		tcp_silence_check(q);
+	if (!TAILQ_EMPTY(&q->starving))
+		tcp_loans_check(q);
 	if (!TAILQ_EMPTY(&q->cut))
 		tcp_conns_settle(q);
 	q->base.serves = q->nr_conns;

@@ -10,7 +10,7 @@
  */
 #include <tent/tentring.h>
 
-#include "io/tcp.h"
+#include "io/tcp_serve.h"
 #include "ring/clock.h"
 
 /* ---- judging ----------------------------------------------------------- */
@@ -40,8 +40,10 @@ static struct region *region_of(const struct tcp_conn *c, uint16_t *status)
 	*status = TENT_RULE_TARGET_PERMISSION;
 	if (!is_permitted(r, h->type))
 		return NULL;
-	*status = r->addr ? 0 : TENT_RULE_TRANSPORT_REACH;
-	return r->addr ? r : NULL;
+	if (!r->addr && !tcp_loan_reaches(c->queue, r))
+		r = NULL;
+	*status = r ? 0 : TENT_RULE_TRANSPORT_REACH;
+	return r;
 }
 
 static void begin_read(struct tcp_conn *c, struct tcp_frame *f, struct region *r)
@@ -50,10 +52,15 @@ static void begin_read(struct tcp_conn *c, struct tcp_frame *f, struct region *r
 
 	f->region = r;
 	if (r) {
-		f->payload = r->addr + (h->address - r->base);
 		f->payload_length = f->head.length = h->length;
 		f->head.flags = h->flags;
 	}
+	if (f->loan) {
+		tcp_loan_copy(f, r, h->address, h->length);
+		return;
+	}
+	if (r)
+		f->payload = r->addr + (h->address - r->base);
 	tcp_frame_send(f);
 }
 
@@ -64,6 +71,10 @@ static void begin_write(struct tcp_conn *c, struct tcp_frame *f, struct region *
 	c->frame = f;
 	c->status = f->head.status;
 	c->left = h->length;
+	if (f->loan) {		/* the region is looked for again when all of it is here */
+		c->payload = f->loan->bytes;
+		return;
+	}
 	c->region = r;
 	c->payload = r ? r->addr + (h->address - r->base) : NULL;
 }
@@ -71,19 +82,27 @@ static void begin_write(struct tcp_conn *c, struct tcp_frame *f, struct region *
 int tcp_request_head(struct tcp_conn *c)
 {
 	const struct tcp_head *h = &c->head;
+	struct loan *loan;
 	struct tcp_frame *f;
 	struct region *r;
+	uint16_t status;
 
 	if ((h->type != TCP_READ && h->type != TCP_WRITE) || h->status ||
 	    h->flags & ~TCP_F_ALL || !h->length || h->length > TCP_CHUNK_MAX)
 		return -1;
-	f = tcp_frame_take(c);
-	if (!f)
+	if (TAILQ_EMPTY(&c->free))
 		return 0;
+	r = region_of(c, &status);
+	loan = tcp_loan_take(c, r);
+	if (!loan && r && r->device)
+		return 0;
+	f = tcp_frame_take(c);
+	if (loan)
+		tcp_loan_hold(f, loan);
 	f->answered = true;	/* nobody answers an answer */
 	f->head.id = h->id;
 	f->head.type = h->type == TCP_READ ? TCP_DATA : TCP_DONE;
-	r = region_of(c, &f->head.status);
+	f->head.status = status;
 	if (h->type == TCP_READ)
 		begin_read(c, f, r);
 	else
@@ -95,11 +114,15 @@ int tcp_request_head(struct tcp_conn *c)
 void tcp_request_end(struct tcp_conn *c, uint16_t status)
 {
 	struct tcp_frame *f = c->frame;
+	struct region *r;
 
 	c->frame = NULL;
 	c->region = NULL;
 	f->head.status = c->status ? c->status : status;
-	tcp_frame_send(f);
+	if (f->loan && !f->head.status && (r = region_of(c, &f->head.status)) && r->device)
+		tcp_loan_copy(f, r, c->head.address, c->head.length);
+	else
+		tcp_frame_send(f);
 }
 
 /* ---- dropping ---------------------------------------------------------- */
@@ -156,6 +179,8 @@ static bool drop_in(struct tcp_conn *c)
 
 static bool drop_out(struct tcp_conn *c, struct tcp_frame *f)
 {
+	if (f->copies)
+		return false;	/* the driver is not asked back */
 	if (!f->in_send && !f->nr_kernel) {
 		let_go_out(f);
 		return true;

@@ -25,7 +25,7 @@
  *   R16/A16 note               poller <-> thread of the tcp backend, control -> both
  *   R17/A17 notices            poller            -> control thread
  *   R18/A18 arrived            control thread    -> client that takes notifications
- *   R19/A19 changes            control thread    -> poller: what a backend reaches
+ *   R19/A19 changes, is_open   control thread    -> poller: what a backend reaches, lends
  *   D1     WQE                 poller            -> card, before the doorbell record
  *   D2     doorbell record     poller            -> card, before its register
  *   D3     op_own of a CQE     card              -> poller, before the rest and the data
