@@ -13,6 +13,8 @@
 
 #define MAX_FAULTS 64
 #define LIBRARY "libtent-hca.so"
+#define CUDA_FOLDER "sim/cuda"	/* it has a libcuda.so.1 */
+#define MAX_GPUS 8		/* as that has it */
 #define LEASE_FD 1000	/* or above: out of the way of programs that count theirs */
 
 struct options {
@@ -20,6 +22,7 @@ struct options {
 	const char *doorbell, *trace;
 	const char *faults[MAX_FAULTS];
 	int nr_faults;
+	uint32_t nr_gpus;	/* 0: what there is of CUDA stays */
 	char **command;
 };
 
@@ -34,6 +37,7 @@ static const char help[] =
 	"  --devices N        how many: 1 to 8 (default 1)\n"
 	"  --ports N          of each device: 1 or 2 (default 1)\n"
 	"  --link roce|ib     Ethernet or InfiniBand (default roce)\n"
+	"  --gpus N           and a stand-in for the CUDA driver, with so many GPUs: 1 to 8\n"
 	"  --poll, --trap     how doorbells are seen: by a thread that looks, or by faults\n"
 	"  --no-gso           one datagram for each packet, so that a capture shows them\n"
 	"  --trace FILE       a line of text for each WQE, packet and CQE; - is stderr\n"
@@ -87,6 +91,8 @@ static int value_option(struct options *o, const char *name, const char *value)
 		return number_option(name, value, HOST_MAX_DEVICES, &o->config.nr_devices);
 	if (!strcmp(name, "--ports"))
 		return number_option(name, value, HOST_MAX_PORTS, &o->config.nr_ports);
+	if (!strcmp(name, "--gpus"))
+		return number_option(name, value, MAX_GPUS, &o->nr_gpus);
 	if (!strcmp(name, "--link"))
 		return link_option(value, &o->config.link);
 	if (!strcmp(name, "--fault"))
@@ -97,8 +103,8 @@ static int value_option(struct options *o, const char *name, const char *value)
 
 static bool takes_value(const char *name)
 {
-	static const char *const names[] = { "--devices", "--ports", "--link", "--fault",
-					     "--trace" };
+	static const char *const names[] = { "--devices", "--ports", "--gpus", "--link",
+					     "--fault", "--trace" };
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (!strcmp(name, names[i]))
@@ -138,8 +144,8 @@ static int set_env(const char *name, const char *value)
 	return setenv(name, value, 1) ? tool_fail(1, "setenv: %m") : 0;
 }
 
-/* The library lies beside this program, or in the lib beside its bin. */
-static int find_library(char path[PATH_MAX])
+/* It lies beside this program, or in the lib beside its bin. */
+static int find_beside(const char *name, char path[PATH_MAX])
 {
 	static const char *const places[] = { "", "../lib/" };
 	char self[PATH_MAX - 64];
@@ -150,30 +156,52 @@ static int find_library(char path[PATH_MAX])
 	self[n] = '\0';
 	*(strrchr(self, '/') + 1) = '\0';
 	for (int i = 0; i < 2; i++) {
-		snprintf(path, PATH_MAX, "%s%s" LIBRARY, self, places[i]);
+		snprintf(path, PATH_MAX, "%s%s%s", self, places[i], name);
 		if (!access(path, R_OK))
 			return 0;
 	}
-	return tool_fail(1, LIBRARY " is neither in %s nor in %s../lib", self, self);
+	return tool_fail(1, "%s is neither in %s nor in %s../lib", name, self, self);
+}
+
+/* Before what is there, with a colon between. */
+static int put_before(const char *variable, const char *path)
+{
+	const char *others = getenv(variable);
+	char *all;
+	int rc;
+
+	if (others && strstr(others, path))
+		return 0;	/* tent-sim within tent-sim */
+	if (asprintf(&all, "%s%s%s", path, others && *others ? ":" : "", others ? others : "") < 0)
+		return tool_fail(1, "out of memory");
+	rc = set_env(variable, all);
+	free(all);
+	return rc;
 }
 
 static int preload(void)
 {
-	const char *others = getenv("LD_PRELOAD");
-	char path[PATH_MAX], *all;
-	int rc = find_library(path);
+	char path[PATH_MAX];
+	int rc = find_beside(LIBRARY, path);
 
 	if (rc)
 		return rc;
 	if (strpbrk(path, " :"))
 		return tool_fail(1, "%s: LD_PRELOAD takes no path with a space or a colon", path);
-	if (others && strstr(others, path))
-		return 0;	/* tent-sim within tent-sim */
-	if (asprintf(&all, "%s%s%s", path, others && *others ? ":" : "", others ? others : "") < 0)
-		return tool_fail(1, "out of memory");
-	rc = set_env("LD_PRELOAD", all);
-	free(all);
-	return rc;
+	return put_before("LD_PRELOAD", path);
+}
+
+/* Programs look for the driver by its name. */
+static int prepare_gpus(uint32_t nr)
+{
+	char path[PATH_MAX], number[12];
+	int rc = find_beside(CUDA_FOLDER, path);
+
+	if (rc)
+		return rc;
+	snprintf(number, sizeof(number), "%u", nr);
+	rc = set_env(TOOL_ENV_GPUS, number);
+	return rc ? rc : put_before("LD_LIBRARY_PATH", path);
 }
 
 /* Made anew and empty; processes add to it, wherever they are. */
@@ -197,6 +225,8 @@ static int prepare(const struct options *o, const struct host *h)
 
 	if (!rc)
 		rc = preload();
+	if (!rc && o->nr_gpus)
+		rc = prepare_gpus(o->nr_gpus);
 	if (!rc && o->doorbell)
 		rc = set_env(TOOL_ENV_DOORBELL, o->doorbell);
 	if (!rc && o->trace)

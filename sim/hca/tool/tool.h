@@ -13,6 +13,7 @@
 /* Environment of what runs on the devices. */
 #define TOOL_ENV_DOORBELL "TENT_SIM_DOORBELL"	/* "poll" or "trap" */
 #define TOOL_ENV_TRACE "TENT_SIM_TRACE"	/* a file */
+#define TOOL_ENV_GPUS "TENT_SIM_GPUS"		/* how many; sim/cuda reads it */
 #define TOOL_ENV_HOST "TENT_SIM_HOST"		/* number of the host, from 1 */
 #define TOOL_ENV_HOSTS "TENT_SIM_HOSTS"		/* how many there are */
 #define TOOL_ENV_ADDRESS "TENT_SIM_ADDRESS"	/* this host's; with _N behind: host N's */
