@@ -11,6 +11,7 @@
 #   sim             the software ConnectX: tent-sim and what it preloads; sim/cuda's libcuda.so.1
 #   python          the Python module; check-python tests it
 #   check-rdma      the tests of RDMA alone
+#   check-gpu       those of GPUs alone, on the stand-in for their driver
 #   check-hca       programs nobody here wrote, on the software ConnectX
 #   asan tsan       every test program under a sanitizer
 #   fuzz            each fuzzer for a minute, or TENT_FUZZ_SECONDS
@@ -104,7 +105,7 @@ all: $(LIBS) $(TOOLS) $(PERF)
 
 tests: $(TESTS) $(HELPERS) $(DOORS)
 
-.PHONY: all sim tests python demo check check-hca check-rdma check-python check-vectors check-o3 asan tsan layers headers abi-renew size cost perf soak fuzz install \
+.PHONY: all sim tests python demo check check-hca check-rdma check-gpu check-python check-vectors check-o3 asan tsan layers headers abi-renew size cost perf soak fuzz install \
 	install-python deps deps-demo deps-hca deps-python clean check-all check-san check-copies foreign foreign-objects fuzzers FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -288,7 +289,7 @@ $(COMMON): $(COMMON_OBJS)
 $(B)/tests/test_%: $(B)/tests/test_%.o $(COMMON) $(INTERNAL)
 	$(call link,-lcmocka)
 # On software GPUs, which the program has its own child run on.
-$(B)/tests/test_gpu $(B)/tests/test_staging $(B)/tests/test_staging_far: | $(CUDA)
+$(filter $(B)/tests/test_gpu% $(B)/tests/test_staging%,$(TESTS)): | $(CUDA)
 # OpenSSL as its headers have it, beside what we find of it.
 $(B)/tests/test_tls: LDLIBS += -lssl -lcrypto
 # The declarations of the CUDA driver, against those of a toolkit where there is one.
@@ -297,7 +298,7 @@ CUDA_H	:= $(firstword $(wildcard $(addsuffix /include/cuda.h,$(CUDA_HOME) $(CUDA
 $(B)/tests/test_cuda_api.o $(B)/sim/cuda/tests/test_cuda_calls.o: ALL_CFLAGS += $(if $(CUDA_H),-isystem $(dir $(CUDA_H)))
 # On software devices, which the program has its own child run on.
 $(addprefix $(B)/tests/test_,dv_device dv_qp dv_reference rdma_faults rdma_hosts rdma_load \
-	rdma_obstacles rdma_plan rdma_rails fenced_rdma): | $(SIM)
+	rdma_obstacles rdma_plan rdma_rails fenced_rdma gpu_rdma): | $(SIM)
 $(B)/tests/test_cpp $(B)/tests/examples/cpp_api: LDLIBS += -lstdc++
 # The replay program's own parts are tested too.
 $(B)/tests/test_replay: $(addprefix $(B)/perf/,replay_objs/trace.o replay_objs/pool.o \
@@ -367,6 +368,12 @@ RDMA_TESTS := $(filter $(addprefix $(B)/tests/test_,dv_% rdma_% fenced_rdma),$(T
 check-rdma: deps
 	@$(MAKE) --no-print-directory all $(RDMA_TESTS)
 	@tests/run.sh $(RDMA_TESTS) -- $(filter tests/rdma_%,$(QUIET))
+
+# Those of GPUs alone, on the stand-in for their driver and the software ConnectX.
+GPU_TESTS := $(filter $(addprefix $(B)/,tests/test_gpu% tests/test_cuda% tests/test_staging% sim/cuda/tests/%),$(TESTS))
+check-gpu: deps
+	@$(MAKE) --no-print-directory all $(GPU_TESTS)
+	@tests/run.sh $(GPU_TESTS) -- $(filter tests/gpu_%,$(SCRIPTS))
 
 check-python: deps-python
 	@$(MAKE) --no-print-directory python tools $(DOORS)

@@ -61,8 +61,23 @@ static int check_pieces(const struct dv_device *d, uint64_t length, uint64_t bas
 	return -EFBIG;
 }
 
-static int register_pieces(struct dv_mr *m, struct ibv_pd *pd, uint8_t *addr, uint64_t length,
-			   int access, uint64_t *pinned)
+/* Where the memory is: mapped at addr, or with addr NULL in a dma-buf. */
+struct source {
+	uint8_t *addr;
+	int fd;
+	uint64_t offset;
+};
+
+static struct ibv_mr *register_piece(struct ibv_pd *pd, const struct source *s, uint64_t at,
+				     uint64_t n, uint64_t iova, int access)
+{
+	if (s->addr)
+		return ibv_reg_mr_iova(pd, s->addr + at, n, iova, access);
+	return ibv_reg_dmabuf_mr(pd, s->offset + at, n, iova, s->fd, access);
+}
+
+static int register_pieces(struct dv_mr *m, struct ibv_pd *pd, const struct source *s,
+			   uint64_t length, int access, uint64_t *pinned)
 {
 	const struct dv_keys *k = &m->local;
 
@@ -71,7 +86,7 @@ static int register_pieces(struct dv_mr *m, struct ibv_pd *pd, uint8_t *addr, ui
 		struct ibv_mr *mr;
 
 		errno = 0;
-		mr = ibv_reg_mr_iova(pd, addr + at, n, k->base + at, access);
+		mr = register_piece(pd, s, at, n, k->base + at, access);
 		if (!mr)
 			return errno ? -errno : -EIO;
 		m->mrs[m->local.nr] = mr;
@@ -89,9 +104,9 @@ static void tell_peers(struct dv_mr *m)
 		m->remote.keys[i] = m->mrs[i]->rkey;
 }
 
-int dv_mr_open(struct dv_mr **out, const struct dv_device *d, struct ibv_pd *pd, void *addr,
-	       uint64_t length, uint64_t base, unsigned int access, uint64_t *pinned, char *why,
-	       size_t size)
+static int mr_open(struct dv_mr **out, const struct dv_device *d, struct ibv_pd *pd,
+		   const struct source *s, uint64_t length, uint64_t base, unsigned int access,
+		   uint64_t *pinned, char *why, size_t size)
 {
 	uint64_t piece = piece_bytes(d, length);
 	struct dv_mr *m;
@@ -105,7 +120,7 @@ int dv_mr_open(struct dv_mr **out, const struct dv_device *d, struct ibv_pd *pd,
 	m->local.base = base;
 	m->local.end = base + length;
 	m->local.piece_bytes = piece;
-	rc = register_pieces(m, pd, addr, length, verbs_access(access), pinned);
+	rc = register_pieces(m, pd, s, length, verbs_access(access), pinned);
 	if (rc < 0) {
 		dv_mr_close(m);
 		return refuse(d, length, base, -rc, why, size);
@@ -114,6 +129,24 @@ int dv_mr_open(struct dv_mr **out, const struct dv_device *d, struct ibv_pd *pd,
 		tell_peers(m);
 	*out = m;
 	return 0;
+}
+
+int dv_mr_open(struct dv_mr **out, const struct dv_device *d, struct ibv_pd *pd, void *addr,
+	       uint64_t length, uint64_t base, unsigned int access, uint64_t *pinned, char *why,
+	       size_t size)
+{
+	const struct source s = { .addr = addr };
+
+	return mr_open(out, d, pd, &s, length, base, access, pinned, why, size);
+}
+
+int dv_mr_open_dma_buf(struct dv_mr **out, const struct dv_device *d, struct ibv_pd *pd, int fd,
+		       uint64_t offset, uint64_t length, uint64_t base, unsigned int access,
+		       uint64_t *pinned, char *why, size_t size)
+{
+	const struct source s = { .fd = fd, .offset = offset };
+
+	return mr_open(out, d, pd, &s, length, base, access, pinned, why, size);
 }
 
 void dv_mr_close(struct dv_mr *m)

@@ -55,6 +55,10 @@ enum dv_access {
 int dv_mr_open(struct dv_mr **out, const struct dv_device *d, struct ibv_pd *pd, void *addr,
 	       uint64_t length, uint64_t base, unsigned int access, uint64_t *pinned, char *why,
 	       size_t size);
+/* The same of what no CPU touches: a dma-buf, from that byte of it on. fd is not kept. */
+int dv_mr_open_dma_buf(struct dv_mr **out, const struct dv_device *d, struct ibv_pd *pd, int fd,
+		       uint64_t offset, uint64_t length, uint64_t base, unsigned int access,
+		       uint64_t *pinned, char *why, size_t size);
 /* When it returns no request of anybody touches the memory through it any more. */
 void dv_mr_close(struct dv_mr *m);
 

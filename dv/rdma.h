@@ -109,6 +109,9 @@ struct rdma_near {
 	struct rdma_instance *inst;
 	uint32_t wanted;	/* rails that were open then, reached or not */
 	char why[256];		/* one of them did not take it: why; or "" */
+	bool flushes;		/* of a GPU that has to be told of what it got; constant */
+	uint32_t by_dma_buf;	/* of a GPU's: rails that have it so; the others by its address */
+	char no_dma_buf[256];	/* why one of them has not, or "" */
 };
 
 /* Of a region of another engine. */
@@ -136,6 +139,7 @@ struct rdma_job {
 			uint8_t tries;	/* connections that broke with something of it */
 			bool unfenced : 1;
 			bool waits : 1;	/* in its line's waiting */
+			bool flushes : 1; /* near's: its end is looked at */
 		};
 		uint64_t odd;	/* all of these; 0: nothing has happened to it */
 	};

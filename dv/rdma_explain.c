@@ -149,6 +149,8 @@ void rdma_why_not(const struct backend_instance *base, const struct region *loca
 		reason = "it moves bytes between this host's memory and another engine's";
 	else if (!inst->usable)
 		reason = *inst->rails[0].why ? inst->rails[0].why : inst->why;
+	else if (!near && local->device)
+		reason = local->device->card;
 	else if (!near)
 		reason = "this memory is registered with no device: its client keeps it to itself";
 	else if (!near->rails)

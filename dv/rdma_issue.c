@@ -23,12 +23,18 @@ static inline struct dv_piece next_piece(const struct rdma_conn *c, const struct
 	return d;
 }
 
+/* Memory of a GPU is for the card alone to read. */
+static inline bool goes_inline(const struct rdma_job *job, const struct dv_piece *d)
+{
+	return d->length <= DV_INLINE_MAX && job->transfer->local->addr;
+}
+
 static inline bool put(struct rdma_conn *c, struct rdma_job *job, const struct dv_piece *d,
 		       uint64_t offset)
 {
 	if (rdma_job_is_read(job))
 		return dv_sq_read(&c->sq, d, job);
-	if (d->length <= DV_INLINE_MAX)
+	if (goes_inline(job, d))
 		return dv_sq_write_inline(&c->sq, d, transfer_local(job->transfer) + offset, job);
 	return dv_sq_write(&c->sq, d, job);
 }

@@ -50,9 +50,15 @@ void rdma_tenants_free(struct rdma_instance *inst)
 	}
 }
 
+/* Peers write where it is there once their card says so: nobody here could flush it for them. */
+static bool is_for_peers(const struct region *r)
+{
+	return !r->internal && !(r->device && r->device->flush);
+}
+
 static unsigned int access_of(const struct region *r)
 {
-	if (r->internal)
+	if (!is_for_peers(r))
 		return DV_ACCESS_LOCAL | DV_ACCESS_RELAXED;
 	switch (r->permission) {
 	case TENT_PERM_GLOBAL_READ_WRITE:
@@ -94,6 +100,7 @@ void rdma_region_open(struct backend_instance *base, struct region *r, uint32_t 
 	near->inst = inst;
 	near->tenant = tenant;
 	near->nearest = rdma_nearest(inst, r->location);
+	near->flushes = r->device && r->device->flush;
 	for (uint32_t i = 0; i < inst->nr_rails; i++)
 		if (inst->rails[i].is_open && !inst->rails[i].is_gone &&
 		    rdma_tenant_pd(tenant, &inst->rails[i], near->why, sizeof(near->why)))
@@ -103,19 +110,79 @@ void rdma_region_open(struct backend_instance *base, struct region *r, uint32_t 
 	r->wired = near;
 }
 
+static bool pin_at(struct rdma_near *near, const struct region *r, uint32_t rail, void *addr)
+{
+	struct rdma_instance *inst = near->inst;
+
+	return dv_mr_open(&near->mrs[rail], &inst->rails[rail].device, near->tenant->pds[rail],
+			  addr, r->end - r->base, r->base, access_of(r), &inst->pinned_bytes,
+			  near->why, sizeof(near->why)) == 0;
+}
+
+static bool pin_dma_buf(struct rdma_near *near, const struct region *r, uint32_t rail)
+{
+	struct rdma_instance *inst = near->inst;
+
+	return dv_mr_open_dma_buf(&near->mrs[rail], &inst->rails[rail].device,
+				  near->tenant->pds[rail], r->device->fd,
+				  r->base - r->device->fd_base, r->end - r->base, r->base,
+				  access_of(r), &inst->pinned_bytes, near->no_dma_buf,
+				  sizeof(near->no_dma_buf)) == 0;
+}
+
+/* Of a GPU without a dma-buf: by its address, where a module of the kernel knows of GPUs. */
+static bool pin(struct rdma_near *near, const struct region *r, uint32_t rail)
+{
+	if (!r->device)
+		return pin_at(near, r, rail, r->addr);
+	if (r->device->fd < 0) {
+		snprintf(near->no_dma_buf, sizeof(near->no_dma_buf), "%s", r->device->no_fd);
+	} else if (pin_dma_buf(near, r, rail)) {
+		near->by_dma_buf |= 1u << rail;
+		return true;
+	}
+	return pin_at(near, r, rail, (void *)(uintptr_t)r->base);
+}
+
 /* A rail has all of it or nothing; one may have it where another has not. */
 void rdma_region_pin(struct region *r)
 {
 	struct rdma_near *near = r->wired;
-	struct rdma_instance *inst = near->inst;
 
-	for (uint32_t i = 0; near->wanted >> i; i++) {
-		if (near->wanted & 1u << i &&
-		    dv_mr_open(&near->mrs[i], &inst->rails[i].device, near->tenant->pds[i], r->addr,
-			       r->end - r->base, r->base, access_of(r), &inst->pinned_bytes,
-			       near->why, sizeof(near->why)) == 0)
+	for (uint32_t i = 0; near->wanted >> i; i++)
+		if (near->wanted & 1u << i && pin(near, r, i))
 			near->rails |= 1u << i;
-	}
+}
+
+static enum card_way way_of(const struct rdma_near *near)
+{
+	if (!near->rails)
+		return CARD_NONE;
+	return near->by_dma_buf == near->rails ? CARD_BY_DMA_BUF : CARD_BY_ADDRESS;
+}
+
+/* "registered with mlx5_0 by dma-buf, mlx5_1 by its address, as ..." */
+static void tell_device(const struct rdma_instance *inst, const struct rdma_near *near,
+			struct device_memory *m)
+{
+	FILE *to = fmemopen(m->card, sizeof(m->card), "w");
+
+	m->way = way_of(near);
+	if (!to)
+		return;
+	fprintf(to, "registered with %s", near->rails ? "" : "no card");
+	for (uint32_t i = 0; near->rails >> i; i++)
+		if (near->rails & 1u << i)
+			fprintf(to, "%s%s by %s", near->rails & ((1u << i) - 1) ? ", " : "",
+				inst->rails[i].name, near->by_dma_buf & 1u << i ?
+				"dma-buf" : "its address");
+	if (*near->no_dma_buf)
+		fprintf(to, "; not by dma-buf: %s", near->no_dma_buf);
+	if (*near->why)
+		fprintf(to, "; not by its address: %s", near->why);
+	if (near->rails && m->flush)
+		fprintf(to, "; not for peers: its GPU has to be told of what they wrote");
+	fclose(to);
 }
 
 /* Without keys it moves another way, and facts say why. */
@@ -124,6 +191,8 @@ bool rdma_region_settle(struct backend_instance *base, struct region *r)
 	struct rdma_instance *inst = (struct rdma_instance *)base;
 	const struct rdma_near *near = r->wired;
 
+	if (r->device)
+		tell_device(inst, near, r->device);
 	if (*near->why)
 		snprintf(inst->why, sizeof(inst->why), "%s", near->why);
 	if (--inst->nr_pinning == 0) {

@@ -24,6 +24,14 @@ void rdma_job_wait(struct rdma_job *job)
 	rdma_line_busy(job->line);
 }
 
+/* What was read into memory of a GPU may still be on its way to that. */
+static bool has_arrived(const struct transfer *t)
+{
+	const struct device_memory *m = t->local->device;
+
+	return !m || !m->flush || t->opcode != TENT_OPCODE_READ || m->flush(m);
+}
+
 /* All bytes moved is a success, whoever asked it back meanwhile. */
 static struct transfer *let_go(struct rdma_job *job)
 {
@@ -38,10 +46,12 @@ static struct transfer *let_go(struct rdma_job *job)
 		t->flags |= TENT_CQE_F_TARGET_UNFENCED;
 		stat_add(&q->unfenced, 1);
 	}
-	if (t->done == t->length)
+	if (t->done != t->length)
+		transfer_end_by(t, job->rule);
+	else if (has_arrived(t))
 		transfer_end(t, TENT_STATUS_COMPLETED, 0, 0);
 	else
-		transfer_end_by(t, job->rule);
+		transfer_end_by(t, TENT_RULE_GPU);
 	rdma_job_free(q, job);
 	return t;
 }
@@ -163,7 +173,7 @@ static inline bool post_straight(struct rdma_queue *q, const struct rdma_near *n
 	const struct dv_keys *local, *remote;
 
 	if (!c || !job || !(rails & 1u << c->rail) || t->length > c->chunk_bytes ||
-	    t->length <= DV_INLINE_MAX)
+	    t->length <= DV_INLINE_MAX || near->flushes)
 		return false;
 	local = &near->mrs[c->rail]->local;
 	remote = &far->keys[c->rail];
@@ -208,6 +218,7 @@ static __attribute__((noinline)) enum post_result post_any(struct rdma_queue *q,
 	if (!job)
 		return POST_BUSY;
 	job_begin(q, l, job, t, t->done, rails);
+	job->flushes = near->flushes;
 	rdma_job_issue(job);
 	store_relaxed(&q->base.watched, 1u);
 	return POST_PENDING;

@@ -106,6 +106,7 @@ struct engine {
 	struct tenants tenants;
 	struct links links;
 	struct peers *peers;
+	uint32_t card_ways_said;	/* a bit for each enum card_way, see engine/device.c */
 	struct notices notices;
 	struct directory *directory;	/* NULL: p2p */
 	struct contract_set *contracts;	/* NULL: none */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/device.h"
 
@@ -106,6 +107,31 @@ int device_region_open(struct engine *e, struct client *c, struct region *r)
 			staging_fill(e->pollers[i].staging);
 	}
 	return check_location(e, c, r);
+}
+
+/* One line for each way there is, the first time: registrations are many. */
+static void say_way(struct engine *e, const struct region *r)
+{
+	const struct device_memory *m = r->device;
+
+	if (e->card_ways_said & 1u << m->way)
+		return;
+	e->card_ways_said |= 1u << m->way;
+	fprintf(stderr, "tent: memory of %s at 0x%" PRIx64 ": %s\n", r->location, r->base, m->card);
+}
+
+void device_region_settle(struct engine *e, struct region *r)
+{
+	if (!r->device)
+		return;
+	if (r->device->fd >= 0)
+		close(r->device->fd);
+	r->device->fd = -1;
+	if (!*r->device->card)
+		snprintf(r->device->card, sizeof(r->device->card),
+			 "registered with no card: this engine has no RDMA");
+	else
+		say_way(e, r);
 }
 
 void device_host_open(struct engine *e, struct region *r)

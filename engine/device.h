@@ -11,6 +11,8 @@ bool device_location(const char *text, uint32_t *number);
 /* Is r, which asks for this location, memory of a GPU? 1: it is, and r knows of it; 0: it
  * is the host's; -1: the client was told what is wrong with it. */
 int device_region_open(struct engine *e, struct client *c, struct region *r);
+/* Cards have it, or not: what was there for them alone goes. */
+void device_region_settle(struct engine *e, struct region *r);
 /* Memory with an addr: GPUs may copy from and to it. */
 void device_host_open(struct engine *e, struct region *r);
 /* Of either kind: no poller knows it any more. */

@@ -217,11 +217,12 @@ static const char *why_planned(const struct tent_request_v1 *r, const struct tra
 					     "the first transport that reaches both ends";
 }
 
-/* Of memory of GPUs: which one, and how it is reached. */
+/* Of memory of GPUs: which one, how it is reached, and how cards have it. */
 static void add_device(json_t *to, const char *key, const struct region *r)
 {
 	if (r && r->device)
-		json_object_set_new(to, key, json_string(r->device->how));
+		json_object_set_new(to, key, json_sprintf("%s; %s", r->device->how,
+							  r->device->card));
 }
 
 static json_t *plan_json(const struct question *q, uint32_t i)
@@ -289,6 +290,16 @@ static json_t *accepted_json(const struct question *q, uint32_t i)
 		"deadline", deadline_json(q, i));
 }
 
+/* Of one that nobody reaches: why each does not. */
+static void add_reasons(const struct question *q, uint32_t i, json_t *row)
+{
+	const struct explained x = explained_of(q, i);
+
+	json_object_set_new(row, "others", explained_others(&x));
+	add_device(row, "local_memory", q->transfers[i].local);
+	add_device(row, "remote_memory", q->transfers[i].remote);
+}
+
 /* With LEGACY a request may be accepted and have failed already. */
 static json_t *entry_json(const struct question *q, uint32_t i)
 {
@@ -305,6 +316,8 @@ static json_t *entry_json(const struct question *q, uint32_t i)
 		json_object_update_new(row, accepted_json(q, i));
 	else
 		json_object_set_new(row, "error", error_json(q, &why));
+	if (why.rule == TENT_RULE_NO_TRANSPORT)
+		add_reasons(q, i, row);
 	return row;
 }
 

@@ -75,10 +75,24 @@ struct file {
 };
 #define FILE_NO_PLACE UINT32_MAX
 
+/* How the cards of this host have memory of a GPU; where they differ, the worst of it. */
+enum card_way { CARD_NONE, CARD_BY_ADDRESS, CARD_BY_DMA_BUF, CARD_WAYS };
+
 /* Memory of a GPU, which no CPU touches; what else there is to it is its backend's. */
 struct device_memory {
 	uint32_t number;	/* of the GPU, as "cuda:N" has it */
 	char how[160];		/* how it is reached, for people */
+	/* How cards get it: what the control thread has for them until they have settled. */
+	bool cards_may;		/* else card says why they may not */
+	int fd;			/* a dma-buf of it, whose first byte is that at fd_base; or -1 */
+	uint64_t fd_base;
+	char no_fd[112];	/* why there is none, or "" */
+	char card[400];		/* how cards have it or why they do not, for people; control's */
+	enum card_way way;	/* the same; control's */
+	/* What a card completed into it is there for its GPU once this was called. False: it
+	 * is not. NULL: it is there by itself. Poller. */
+	bool (*flush)(const struct device_memory *m);
+	void *context;		/* its backend's: the GPU's, held for longer than this */
 };
 
 struct region {

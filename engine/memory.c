@@ -334,6 +334,7 @@ static void register_settled(struct engine *e, struct client *c, struct region *
 	struct region_table *t;
 
 	wired_region_settle(e, r);
+	device_region_settle(e, r);
 	device_host_open(e, r);
 	t = region_table_with(c->segment->table, r);
 	if (!t) {

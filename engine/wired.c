@@ -103,7 +103,7 @@ void wired_region_open(struct engine *e, struct region *r, uint32_t uid)
 {
 	struct backend_instance *inst = started(e);
 
-	if (inst && r->addr && r->shareable)
+	if (inst && (r->device ? r->device->cards_may : r->addr && r->shareable))
 		inst->ops->wired->region_open(inst, r, uid);
 }
 

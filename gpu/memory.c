@@ -90,8 +90,8 @@ static void describe(const struct cuda_api *cuda, struct device_memory *m, int c
 	char id[16] = "?";
 
 	cuda->cuDeviceGetPCIBusId(id, sizeof(id), (int)m->number);
-	snprintf(m->how, sizeof(m->how), "GPU %u at %s, %d chunk%s: copies of the driver; not "
-		 "registered with a card", m->number, id, chunks, chunks == 1 ? "" : "s");
+	snprintf(m->how, sizeof(m->how), "GPU %u at %s, %d chunk%s: copies of the driver",
+		 m->number, id, chunks, chunks == 1 ? "" : "s");
 }
 
 int gpu_memory_find(struct device_memory *m, uint64_t base, uint64_t length, char *why,

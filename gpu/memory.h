@@ -13,6 +13,11 @@ int gpu_memory_find(struct device_memory *m, uint64_t base, uint64_t length, cha
 /* Of which device is this byte? -1: of none. */
 int gpu_memory_device(uint64_t address);
 
+/* share.c. In m->context: what cards need of it, and the descriptor's end, if it is there. */
+void gpu_share_open(const struct cuda_api *cuda, struct device_memory *m, uint64_t base,
+		    uint64_t length);
+void gpu_share_close(struct device_memory *m);
+
 /* Host memory that devices copy from and to by themselves. True: it is now, or was. */
 struct gpu_pins;
 struct gpu_pins *gpu_pins_create(void);

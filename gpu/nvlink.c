@@ -122,6 +122,8 @@ static int nvlink_region_open(struct backend_instance *base, struct region *r, c
 		free(m);
 		return -EIO;
 	}
+	m->context = inst->queues[0]->lanes[m->number].context;
+	gpu_share_open(inst->cuda, m, r->base, r->end - r->base);
 	r->device = m;
 	if (nvlink_is_absent(base))
 		inst->pinned_by = (int)m->number;
@@ -132,6 +134,7 @@ static int nvlink_region_open(struct backend_instance *base, struct region *r, c
 static void nvlink_region_close(struct backend_instance *base, struct region *r)
 {
 	(void)base;
+	gpu_share_close(r->device);
 	free(r->device);
 	r->device = NULL;
 }
