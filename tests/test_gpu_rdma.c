@@ -38,6 +38,7 @@ static const char *const by_nothing[] = { CARD("on", "off"), NULL };
 struct pair {
 	struct gpu_agent owner, user;
 	uint64_t id;
+	uint64_t mine, theirs;	/* SIZE of GPU 0: the user's, the owner's */
 };
 
 static void start(struct pair *p, const char *const *owner, const char *const *user)
@@ -75,14 +76,16 @@ static void connect_cards(struct pair *p)
 	}
 }
 
-static void engines(struct pair *p, const char *options)
+static void engines(struct pair *p)
 {
 	char name[256];
 
-	snprintf(name, sizeof(name), "%s", gpu_agent_engine(&p->owner, 0, options));
-	gpu_agent_engine(&p->user, 1, options);
+	snprintf(name, sizeof(name), "%s", gpu_agent_engine(&p->owner, 0, ALONE));
+	gpu_agent_engine(&p->user, 1, ALONE);
 	p->id = gpu_agent_open(&p->user, name);
 	connect_cards(p);
+	p->theirs = memory(&p->owner, 0, SIZE);
+	p->mine = memory(&p->user, 0, SIZE);
 }
 
 static void end(struct pair *p)
@@ -167,16 +170,15 @@ static void expect_explained(struct pair *p, uint64_t source, uint64_t target, c
 static void round_trips(const char *const *sim, const char *way)
 {
 	struct pair p;
-	uint64_t mine, theirs;
+	uint64_t theirs;
 
 	start(&p, sim, sim);
-	engines(&p, ALONE);
+	engines(&p);
 	theirs = memory(&p.owner, 1, SIZE);
-	mine = memory(&p.user, 0, SIZE);
-	expect_all_moved(&p, (struct place){ &p.user, 0, mine },
+	expect_all_moved(&p, (struct place){ &p.user, 0, p.mine },
 			 (struct place){ &p.owner, 1, theirs });
-	expect_explained(&p, mine, theirs, way);
-	expect_explained(&p, mine, theirs, "\"transport\":\"rdma\"");
+	expect_explained(&p, p.mine, theirs, way);
+	expect_explained(&p, p.mine, theirs, "\"transport\":\"rdma\"");
 	end(&p);
 }
 
@@ -196,18 +198,15 @@ static void where_a_card_takes_no_dma_buf_they_go_by_address(void **state)
 
 static void where_the_driver_has_no_dma_buf_they_go_by_address(void **state)
 {
-	uint64_t mine, theirs;
 	struct pair p;
 
 	(void)state;
 	start(&p, by_dma_buf, by_both);
 	gpu_agent_set(&p.user, 0, GPU_NO_DMA_BUF, true);
-	engines(&p, ALONE);
-	theirs = memory(&p.owner, 0, SIZE);
-	mine = memory(&p.user, 0, SIZE);
-	expect_all_moved(&p, (struct place){ &p.user, 0, mine },
-			 (struct place){ &p.owner, 0, theirs });
-	expect_explained(&p, mine, theirs,
+	engines(&p);
+	expect_all_moved(&p, (struct place){ &p.user, 0, p.mine },
+			 (struct place){ &p.owner, 0, p.theirs });
+	expect_explained(&p, p.mine, p.theirs,
 			 "by its address; not by dma-buf: GPU 0 has none");
 	end(&p);
 }
@@ -216,17 +215,14 @@ static void where_there_is_no_way_requests_are_refused_with_both_reasons(void **
 {
 	struct gpu_request r = { TENT_OPCODE_WRITE, 0, 0, 100 };
 	const char *why, *json;
-	uint64_t mine, theirs;
 	int64_t rc;
 	struct pair p;
 
 	(void)state;
 	start(&p, by_dma_buf, by_nothing);
-	engines(&p, ALONE);
-	theirs = memory(&p.owner, 0, SIZE);
-	mine = memory(&p.user, 0, SIZE);
-	r.source = mine;
-	r.target = theirs;
+	engines(&p);
+	r.source = p.mine;
+	r.target = p.theirs;
 	do {
 		rc = gpu_agent_submit(&p.user, p.id, &r, &why);
 	} while (rc == TENT_ERR_ADDRESS);
@@ -243,19 +239,17 @@ static void where_there_is_no_way_requests_are_refused_with_both_reasons(void **
 
 static void bytes_go_between_a_gpu_and_a_host(void **state)
 {
-	uint64_t mine, theirs, host;
+	uint64_t host;
 	struct pair p;
 
 	(void)state;
 	start(&p, by_dma_buf, by_dma_buf);
-	engines(&p, ALONE);
-	theirs = memory(&p.owner, 0, SIZE);
-	mine = memory(&p.user, 0, SIZE);
+	engines(&p);
 	host = memory(&p.user, -1, SIZE);
 	expect_all_moved(&p, (struct place){ &p.user, -1, host },
-			 (struct place){ &p.owner, 0, theirs });
+			 (struct place){ &p.owner, 0, p.theirs });
 	host = memory(&p.owner, -1, SIZE);
-	expect_all_moved(&p, (struct place){ &p.user, 0, mine },
+	expect_all_moved(&p, (struct place){ &p.user, 0, p.mine },
 			 (struct place){ &p.owner, -1, host });
 	end(&p);
 }
@@ -269,7 +263,7 @@ static void a_part_of_an_allocation_is_registered_alone(void **state)
 
 	(void)state;
 	start(&p, by_dma_buf, by_address);
-	engines(&p, ALONE);
+	engines(&p);
 	theirs = gpu_agent_allocate(&p.owner, 0, 9000);
 	mine = gpu_agent_allocate(&p.user, 0, 9000);
 	assert_int_equal(gpu_agent_register(&p.owner, theirs + 777, 5555), 0);
@@ -288,27 +282,26 @@ static void a_part_of_an_allocation_is_registered_alone(void **state)
 static void what_is_unregistered_in_flight_ends_and_may_be_freed(void **state)
 {
 	enum { ROUNDS = 8, DEEP = 8 };
-	uint64_t mine, theirs, keeper;
+	uint64_t theirs, keeper;
 	int64_t batches[DEEP];
 	struct pair p;
 
 	(void)state;
 	start(&p, by_dma_buf, by_dma_buf);
-	engines(&p, ALONE);
-	mine = memory(&p.user, 0, SIZE);
+	engines(&p);
 	keeper = memory(&p.owner, 1, SIZE);
 	for (int i = 0; i < ROUNDS; i++) {
 		theirs = memory(&p.owner, 0, SIZE);
 		for (int j = 0; j < DEEP; j++)
 			batches[j] = submit(&p, &(const struct gpu_request){
-					    i & 1 ? TENT_OPCODE_READ : TENT_OPCODE_WRITE, mine,
+					    i & 1 ? TENT_OPCODE_READ : TENT_OPCODE_WRITE, p.mine,
 					    theirs, SIZE });
 		assert_int_equal(gpu_agent_unregister(&p.owner, theirs, SIZE), 0);
 		gpu_agent_free(&p.owner, 0, theirs);
 		for (int j = 0; j < DEEP; j++)
 			assert_true(gpu_agent_wait(&p.user, batches[j], NULL) >=
 				    TENT_STATUS_INVALID);
-		expect_moved(&p, TENT_OPCODE_WRITE, (struct place){ &p.user, 0, mine + 99 },
+		expect_moved(&p, TENT_OPCODE_WRITE, (struct place){ &p.user, 0, p.mine + 99 },
 			     (struct place){ &p.owner, 1, keeper + 77 }, 9999, (uint32_t)i);
 	}
 	end(&p);
@@ -321,19 +314,17 @@ static void direct_requests_call_no_driver(void **state)
 	static const int calls[] = { CALL_cuCtxPushCurrent_v2, CALL_cuPointerGetAttributes,
 				     CALL_cuFlushGPUDirectRDMAWrites, CALL_cuEventQuery,
 				     CALL_cuMemGetHandleForAddressRange };
-	uint64_t mine, theirs, before[5];
+	uint64_t before[5];
 	struct pair p;
 
 	(void)state;
 	start(&p, by_dma_buf, by_dma_buf);
-	engines(&p, ALONE);
-	theirs = memory(&p.owner, 0, SIZE);
-	mine = memory(&p.user, 0, SIZE);
-	move(&p, TENT_OPCODE_WRITE, mine, theirs, 1000);
+	engines(&p);
+	move(&p, TENT_OPCODE_WRITE, p.mine, p.theirs, 1000);
 	for (int i = 0; i < 5; i++)
 		before[i] = gpu_agent_calls(&p.user, calls[i]);
 	for (int i = 0; i < 20; i++)
-		move(&p, i & 1 ? TENT_OPCODE_READ : TENT_OPCODE_WRITE, mine, theirs, SIZE);
+		move(&p, i & 1 ? TENT_OPCODE_READ : TENT_OPCODE_WRITE, p.mine, p.theirs, SIZE);
 	for (int i = 0; i < 5; i++)
 		assert_int_equal(gpu_agent_calls(&p.user, calls[i]), before[i]);
 	end(&p);
@@ -341,42 +332,37 @@ static void direct_requests_call_no_driver(void **state)
 
 static void where_writes_are_not_ordered_a_read_ends_with_a_flush(void **state)
 {
-	uint64_t mine, theirs, flushes;
+	uint64_t flushes;
 	struct pair p;
 
 	(void)state;
 	start(&p, by_dma_buf, by_dma_buf);
 	gpu_agent_set(&p.user, 0, GPU_NO_ORDERING, true);
-	engines(&p, ALONE);
-	theirs = memory(&p.owner, 0, SIZE);
-	mine = memory(&p.user, 0, SIZE);
+	engines(&p);
 	flushes = gpu_agent_calls(&p.user, CALL_cuFlushGPUDirectRDMAWrites);
-	move(&p, TENT_OPCODE_WRITE, mine, theirs, SIZE);
+	move(&p, TENT_OPCODE_WRITE, p.mine, p.theirs, SIZE);
 	assert_int_equal(gpu_agent_calls(&p.user, CALL_cuFlushGPUDirectRDMAWrites), flushes);
-	expect_moved(&p, TENT_OPCODE_READ, (struct place){ &p.user, 0, mine + 100 },
-		     (struct place){ &p.owner, 0, theirs + 100 }, SIZE - 200, 4);
+	expect_moved(&p, TENT_OPCODE_READ, (struct place){ &p.user, 0, p.mine + 100 },
+		     (struct place){ &p.owner, 0, p.theirs + 100 }, SIZE - 200, 4);
 	assert_int_equal(gpu_agent_calls(&p.user, CALL_cuFlushGPUDirectRDMAWrites), flushes + 1);
 	end(&p);
 }
 
 static void a_flush_that_fails_fails_its_request(void **state)
 {
-	uint64_t mine, theirs;
 	const char *why;
 	struct pair p;
 
 	(void)state;
 	start(&p, by_dma_buf, by_dma_buf);
 	gpu_agent_set(&p.user, 0, GPU_NO_ORDERING, true);
-	engines(&p, ALONE);
-	theirs = memory(&p.owner, 0, SIZE);
-	mine = memory(&p.user, 0, SIZE);
-	move(&p, TENT_OPCODE_READ, mine, theirs, 1000);
+	engines(&p);
+	move(&p, TENT_OPCODE_READ, p.mine, p.theirs, 1000);
 	gpu_agent_fail(&p.user, CALL_cuFlushGPUDirectRDMAWrites, CU_ECC_UNCORRECTABLE);
 	assert_int_equal(gpu_agent_wait(&p.user, submit(&p, &(const struct gpu_request){
-					TENT_OPCODE_READ, mine, theirs, 1000 }), &why),
+					TENT_OPCODE_READ, p.mine, p.theirs, 1000 }), &why),
 			 TENT_STATUS_FAILED);
-	move(&p, TENT_OPCODE_READ, mine, theirs, 1000);
+	move(&p, TENT_OPCODE_READ, p.mine, p.theirs, 1000);
 	end(&p);
 }
 
@@ -390,9 +376,9 @@ static void peers_do_not_write_where_writes_are_not_ordered(void **state)
 	(void)state;
 	start(&p, by_dma_buf, by_dma_buf);
 	gpu_agent_set(&p.owner, 0, GPU_NO_ORDERING, true);
-	engines(&p, ALONE);
-	r.target = memory(&p.owner, 0, SIZE);
-	r.source = memory(&p.user, 0, SIZE);
+	engines(&p);
+	r.target = p.theirs;
+	r.source = p.mine;
 	do {
 		rc = gpu_agent_submit(&p.user, p.id, &r, NULL);
 	} while (rc == TENT_ERR_ADDRESS);

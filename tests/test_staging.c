@@ -339,15 +339,6 @@ static uint64_t copies(void)
 	return gpu_calls(gpu_fix_control, CALL_cuMemcpyDtoHAsync_v2);
 }
 
-/* So many turns of a poller that has something with a GPU. */
-static void let_turn(uint32_t turns)
-{
-	uint64_t queries = gpu_calls(gpu_fix_control, CALL_cuEventQuery);
-
-	while (gpu_calls(gpu_fix_control, CALL_cuEventQuery) < queries + turns)
-		sched_yield();
-}
-
 /* Requests of one piece each, to places behind each other. */
 static void requests_without_a_buffer_wait_for_one(void **state)
 {
@@ -365,7 +356,7 @@ static void requests_without_a_buffer_wait_for_one(void **state)
 	batch = submit(f, r, nr);
 	while (copies() < before + STAGING_BUFFERS)
 		sched_yield();
-	let_turn(1000);
+	gpu_fix_let_turn(1000);
 	assert_int_equal(copies(), before + STAGING_BUFFERS);
 	gpu_release(gpu_fix_control, 0);
 	finish(f, batch, TENT_STATUS_COMPLETED);
@@ -383,7 +374,7 @@ static void one_request_has_a_few_buffers_and_no_more(void **state)
 	batch = submit(f, &r, 1);
 	while (copies() < before + STAGING_WINDOW)
 		sched_yield();
-	let_turn(1000);
+	gpu_fix_let_turn(1000);
 	assert_int_equal(copies(), before + STAGING_WINDOW);
 	gpu_release(gpu_fix_control, 0);
 	finish(f, batch, TENT_STATUS_COMPLETED);
@@ -407,7 +398,7 @@ static void what_is_canceled_ends_with_its_copies_and_is_not_sent(void **state)
 	while (copies() < before + STAGING_WINDOW)
 		sched_yield();
 	assert_int_equal(tent_cancel_task(f->engine, batch, 0), 0);
-	let_turn(1000);
+	gpu_fix_let_turn(1000);
 	assert_int_equal(tent_task_status(f->engine, batch, 0, &status), 0);
 	assert_true(status.status < TENT_STATUS_INVALID);
 	gpu_release(gpu_fix_control, 0);
@@ -468,7 +459,7 @@ static void memory_is_not_unregistered_while_copies_are_on_their_way(void **stat
 	while (copies() < before + STAGING_WINDOW)
 		sched_yield();
 	assert_int_equal(pthread_create(&thread, NULL, leave, &l), 0);
-	let_turn(1000);
+	gpu_fix_let_turn(1000);
 	assert_int_equal(load_acquire(&l.is_over), 0); /* no pair */
 	gpu_release(gpu_fix_control, 0);
 	pthread_join(thread, NULL);

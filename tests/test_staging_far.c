@@ -117,15 +117,6 @@ static uint64_t copies_in(void)
 	return gpu_calls(gpu_fix_control, CALL_cuMemcpyHtoDAsync_v2);
 }
 
-/* So many turns of a poller that has something with a GPU. */
-static void let_turn(uint32_t turns)
-{
-	uint64_t queries = gpu_calls(gpu_fix_control, CALL_cuEventQuery);
-
-	while (gpu_calls(gpu_fix_control, CALL_cuEventQuery) < queries + turns)
-		sched_yield();
-}
-
 /* ---- bytes ------------------------------------------------------------------ */
 
 /* All of them, and none beside them. */
@@ -157,7 +148,7 @@ static void requests_of_peers_wait_for_buffers_in_turn(void **state)
 		submit(f, TENT_OPCODE_WRITE, i * EACH, i * EACH, EACH);
 	while (copies_in() < before + STAGING_LOANS)
 		sched_yield();
-	let_turn(1000);
+	gpu_fix_let_turn(1000);
 	assert_int_equal(copies_in(), before + STAGING_LOANS);
 	gpu_release(gpu_fix_control, 0);
 	for (uint32_t i = 0; i < MANY; i++)
@@ -180,7 +171,7 @@ static void a_write_is_not_answered_before_it_is_in_the_gpu(void **state)
 	submit(f, TENT_OPCODE_WRITE, 0, 0, EACH);
 	while (copies_in() == before)
 		sched_yield();
-	let_turn(1000);
+	gpu_fix_let_turn(1000);
 	assert_int_equal(tent_ring_poll(f->ring, &c, 1), 0);
 	gpu_release(gpu_fix_control, 0);
 	finish(f, TENT_STATUS_COMPLETED, 0);
@@ -215,7 +206,7 @@ static void memory_is_not_unregistered_while_a_peers_bytes_are_copied(void **sta
 	while (copies_in() == before)
 		sched_yield();
 	assert_int_equal(pthread_create(&thread, NULL, leave, &l), 0);
-	let_turn(1000);
+	gpu_fix_let_turn(1000);
 	assert_int_equal(load_acquire(&l.is_over), 0); /* no pair */
 	gpu_release(gpu_fix_control, 0);
 	pthread_join(thread, NULL);

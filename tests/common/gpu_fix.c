@@ -2,6 +2,7 @@
 /* gpu_fix.c - see gpu_fix.h. Whatever goes wrong here is the test's own fault. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,4 +157,12 @@ uint64_t gpu_fix_chunks(int nr, int hole)
 		if (i != hole)
 			map_chunk(base + (uint64_t)i * CHUNK);
 	return base;
+}
+
+void gpu_fix_let_turn(uint32_t turns)
+{
+	uint64_t queries = gpu_calls(gpu_fix_control, CALL_cuEventQuery);
+
+	while (gpu_calls(gpu_fix_control, CALL_cuEventQuery) < queries + turns)
+		sched_yield();
 }

@@ -28,6 +28,9 @@ void gpu_fix_leave(int device);
 void gpu_fix_put(int device, uint64_t to, const void *from, size_t size);
 void gpu_fix_get(int device, void *to, uint64_t from, size_t size);
 
+/* So many turns of a poller that has something with a GPU. */
+void gpu_fix_let_turn(uint32_t turns);
+
 /* Chunks of 2 MiB behind each other, of device 0, but for one: -1, all are there. */
 uint64_t gpu_fix_chunks(int nr, int hole);
 
